@@ -292,8 +292,8 @@ MUTATIONS = (
         "cells",
         "A pair that comes from several buckets is compared once.",
         "engine/exchange.py",
-        'left, right = distinct(*unpack(table["pairs"], 2))',
-        'left, right = unpack(table["pairs"], 2)',
+        'left, right = distinct(*(pairs[name].to_numpy() for name in ("left_id", "right_id")))',
+        'left, right = (pairs[name].to_numpy() for name in ("left_id", "right_id"))',
         ("engine/test_exchange.py",),
     ),
     # Verification.

@@ -178,7 +178,8 @@ def test_cells_partitions_and_graphframes_do_not_change_the_result(spark, tmp_pa
     documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(5, originals=20))]
     source = write(tmp_path / "in", documents)
     deduplicate(source, str(tmp_path / "whole"))
-    limits = {"TASK_BYTES": 4096, "BAND_BYTES": 4096, "CELL_BYTES": 4096, "CELL_PAIRS": 20, "BROADCAST_ROWS": 0}
+    limits = {"TASK_BYTES": 4096, "BAND_BYTES": 4096, "CELL_BYTES": 4096, "CELL_PAIRS": 20}
+    limits |= {"BROADCAST_ROWS": 0, "READ_BYTES": 0}
     for name, value in limits.items():
         monkeypatch.setattr(placement, name, value)
     report = deduplicate_on_spark(spark, source, str(tmp_path / "split"), "components.engine=graphframes")

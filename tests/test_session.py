@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from dedup.engine.file_corpus import WAVES
+from dedup.engine.exchange import WAVES
 from dedup.engine.sessions import count_cores
 from dedup.run.distributed import SPLIT_BYTES, join_partitions
 from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _fork_workers, _has_package, read_conf, suit_session

@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from dedup.engine.engine import Batches, Work
 from dedup.engine.expressions import column, write_text
+from dedup.engine.relations import WorkerRows
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
 from dedup.files.columns import FOREIGN_PREFIX, SET_RULE, VECTOR_RULE, VECTOR_SETTING
@@ -47,6 +48,10 @@ class Corpus(Protocol):
     def id_type(self) -> T.DataType:
         """Type of the user's own ids, an integer or a string."""
 
+    @property
+    def rows(self) -> DataFrame | None:
+        """The documents, by `doc_id`, where Spark reads them; None where its workers do."""
+
     def rename(self, renamed: Mapping[str, int]) -> "Corpus":
         """Return the same documents, some with other document ids, given by their own ids.
 
@@ -59,26 +64,14 @@ class Corpus(Protocol):
     def scan(self, work: Work, ending: Ending) -> DataFrame:
         """Return what the work makes of all documents, in one pass over the text."""
 
-    def fetch(
-        self,
-        signatures: DataFrame,
-        wanted: DataFrame,
-        work: Work,
-        ending: Ending,
-        *,
-        broadcast: bool,
-    ) -> DataFrame:
-        """Return what the work makes of the documents whose doc_id is in `wanted`, as often as it is there.
+    def fetch(self, wanted: DataFrame | WorkerRows, work: Work, ending: Ending) -> DataFrame:
+        """Return what the work makes of some documents, as often as each is there.
 
         Parameters
         ----------
-        signatures
-            SIGNATURES of this corpus, which say where each document stands.
         wanted
-            doc_id, and columns that the batches have besides.
-        broadcast
-            Whether these rows fit into every executor's memory; otherwise what says where they stand is shuffled, of
-            rows that Spark reads the text.
+            Rows of `rows` or, without these, of REGISTER: PLACE and text_bytes; and columns that the batches have
+            besides.
         """
 
     def leave(self, documents: DataFrame, removals: DataFrame | None, spans: DataFrame | None) -> DataFrame:
@@ -116,6 +109,14 @@ class Rows:
         """Type of the user's own ids."""
         return self.documents.schema["id"].dataType
 
+    @property
+    def rows(self) -> DataFrame:
+        """See `Corpus.rows`."""
+        if self.left is None:
+            return self.documents
+        gone = F.coalesce("gone", F.expr("false"))
+        return self.documents.join(self.left, on="doc_id", how="left").filter(~gone).drop("gone")
+
     def rename(self, renamed: Mapping[str, int]) -> "Rows":
         """See `Corpus.rename`; the ids of rows are hashed again by who writes them, so it is not possible."""
         raise refuse_collision(min(renamed))
@@ -124,23 +125,12 @@ class Rows:
         """See `Corpus.scan`."""
         rules, noted, chosen = self.rules, len(self.noted), self.chosen
         read = ending(lambda batches: work(read_rows(batches, rules, noted, chosen)))
-        return self._left().mapInArrow(read, ending.schema)
+        return self.rows.mapInArrow(read, ending.schema)
 
-    def fetch(
-        self,
-        signatures: DataFrame,  # noqa: ARG002 - rows of a table have no place
-        wanted: DataFrame,
-        work: Work,
-        ending: Ending,
-        *,
-        broadcast: bool,
-    ) -> DataFrame:
+    def fetch(self, wanted: DataFrame | WorkerRows, work: Work, ending: Ending) -> DataFrame:
         """See `Corpus.fetch`."""
-        ids = F.broadcast(wanted) if broadcast else wanted
-        # Ids alone may come several times, as those of equal rows do.
-        rows = self._left().join(ids, on="doc_id", how="inner" if wanted.columns[1:] else "left_semi")
         rules, noted = self.rules, len(self.noted)
-        return rows.mapInArrow(ending(lambda batches: work(read_rows(batches, rules, noted))), ending.schema)
+        return wanted.mapInArrow(ending(lambda batches: work(read_rows(batches, rules, noted))), ending.schema)
 
     def leave(
         self,
@@ -169,12 +159,6 @@ class Rows:
     def choose(self, chosen: ProfileFilter | None) -> "Rows":
         """See `Corpus.choose`."""
         return replace(self, chosen=chosen)
-
-    def _left(self) -> DataFrame:
-        if self.left is None:
-            return self.documents
-        gone = F.coalesce("gone", F.expr("false"))
-        return self.documents.join(self.left, on="doc_id", how="left").filter(~gone).drop("gone")
 
 
 def read_rows(

@@ -1,6 +1,7 @@
 """Exchange of rows between tasks: pairs and their documents to one place."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -8,20 +9,77 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.engine.engine import Batches, Tally
+from dedup.engine import sessions
+from dedup.engine.engine import Batches, Tally, Work
 from dedup.engine.pairing import ADDRESSED
 from dedup.engine.placement import SENT_BYTES, Meeting
 from dedup.engine.relations import WorkerRows
-from dedup.engine.sessions import pack
 from dedup.engine.table import Ending, gather_tables
 from dedup.kernels import Integers
 from dedup.kernels.hashing import mix
-from dedup.kernels.runs.blocks import divide, routes, split, unpack
+from dedup.kernels.runs.blocks import divide, routes
 from dedup.kernels.runs.bounds import mark_firsts
 
 Pairs: TypeAlias = tuple[Integers, Integers]
-SENT = pa.schema([("target", pa.int32()), ("pairs", pa.binary()), ("documents", pa.binary())])
-"""Blocks of pairs, and tables of their documents as streams of Arrow, on their way to a cell."""
+Receive: TypeAlias = Callable[[Sequence[pa.Table | None]], Iterable[pa.RecordBatch | Tally]]
+WAVES = 8
+"""Tasks for each core, so that cores end together."""
+SENT = pa.schema([("target", pa.int32()), ("part", pa.int32()), ("rows", pa.binary())])
+"""Rows of one of the parts that are brought together, as a stream of Arrow, on their way to a task."""
+
+
+def bring(
+    parts: Sequence[tuple[DataFrame | WorkerRows, Work]],
+    receive: Receive,
+    ending: Ending,
+    count: int,
+) -> DataFrame:
+    """Bring rows of several parts to so many tasks, and return what these make of them.
+
+    Parameters
+    ----------
+    parts
+        Rows, and the work that makes of them those that are sent, with the column `target`: the number of a task.
+    receive
+        Given the rows of each part, None where there are none, yields rows, which `ending` takes; a task to which
+        nothing comes makes nothing.
+    """
+    targets, of_parts = routes(count), len(parts)
+
+    def send(batches: Batches, emit: Work, number: int) -> Batches:
+        for table in gather_tables(emit(batches), SENT_BYTES):
+            divided, given = divide(targets[table["target"].to_numpy()]), table.drop_columns(["target"])
+            sent = [
+                {"target": target, "part": number, "rows": sessions.pack(given.take(rows))} for target, rows in divided
+            ]
+            yield pa.RecordBatch.from_pylist(sent, SENT)
+
+    def work(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+        received: list[list[pa.Table]] = [[] for _ in range(of_parts)]
+        for batch in batches:
+            for number, cell in zip(batch["part"].to_pylist(), batch["rows"], strict=True):
+                received[number].append(pa.ipc.open_stream(cell.as_buffer()).read_all())
+        if any(received):
+            yield from receive([pa.concat_tables(tables) if tables else None for tables in received])
+
+    sent = [
+        rows.mapInArrow(partial(send, emit=emit, number=number), from_arrow_schema(SENT))
+        for number, (rows, emit) in enumerate(parts)
+    ]
+    return reduce(DataFrame.union, sent).repartition(count, "target").mapInArrow(ending(work), ending.schema)
+
+
+def spread(
+    parts: Sequence[DataFrame | WorkerRows], key: str, numbers: int, receive: Receive, ending: Ending
+) -> DataFrame:
+    """Bring rows of several parts to tasks by a number below `numbers`, as many numbers to each; see `bring`."""
+    count = max(min(numbers, WAVES * sessions.count_cores(parts[0].sparkSession)), 1)
+
+    def place(batches: Batches) -> Batches:
+        for batch in batches:
+            yield batch.append_column("target", pa.array(batch[key].to_numpy().astype(np.int64) % count))
+
+    return bring([(part, place) for part in parts], receive, ending, count)
 
 
 def gather(batches: Batches) -> pa.Table | None:
@@ -43,12 +101,11 @@ def _cells(left: Integers, right: Integers, groups: int) -> Integers:
 
 def list_cells(batches: Batches, *, pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]], meeting: Meeting) -> Batches:
     """Yield ADDRESSED: the cells of each document in the pairs that batches name, once a batch."""
-    targets = routes(meeting.cells)
     for batch in batches:
         for left, right in pairs_of(batch):
             cells = _cells(left, right, meeting.groups)
-            doc_ids, cells = distinct(np.concatenate((left, right)), np.concatenate((cells, cells)))
-            yield pa.RecordBatch.from_arrays([pa.array(doc_ids), pa.array(targets[cells])], schema=ADDRESSED)
+            found = distinct(np.concatenate((left, right)), np.concatenate((cells, cells)))
+            yield pa.RecordBatch.from_arrays([*map(pa.array, found)], schema=ADDRESSED)
 
 
 def drop_repeated(batches: Batches) -> Batches:
@@ -85,39 +142,28 @@ def meet(
         Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
         yields rows, which `ending` takes.
     """
-    groups, targets = meeting.groups, routes(meeting.cells)
 
     def send_pairs(batches: Batches) -> Batches:
         for batch in batches:
             for left, right in pairs_of(batch):
-                blocks = split(targets[_cells(left, right, groups)], left, right)
-                yield _send({"target": target, "pairs": block} for target, block in blocks)
+                columns = left, right, _cells(left, right, meeting.groups)
+                yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], ["left_id", "right_id", "target"])
 
-    def send_documents(batches: Batches) -> Batches:
-        for table in gather_tables(batches, SENT_BYTES):
-            to = np.repeat(targets, table.num_rows) if meeting.whole else table["target"].to_numpy()
-            documents = table.select([name for name in table.schema.names if name != "target"])
-            yield _send({"target": target, "documents": pack(documents.take(rows))} for target, rows in divide(to))
+    def send_whole(batches: Batches) -> Batches:
+        for batch in batches:
+            yield batch.append_column("target", pa.array(np.zeros(batch.num_rows, np.int64)))
 
-    def receive(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
-        table = gather(batches)
-        if table is None:
+    def receive(tables: Sequence[pa.Table | None]) -> Iterator[pa.RecordBatch | Tally]:
+        pairs, documents = tables
+        if pairs is None:
             return
-        left, right = distinct(*unpack(table["pairs"], 2))
-        streams = (pa.ipc.open_stream(cell.as_buffer()) for cell in table["documents"].drop_null())
-        documents = pa.concat_tables([stream.read_all() for stream in streams])
-        left_rows, right_rows = (_look_up(documents["doc_id"].to_numpy(), ends) for ends in (left, right))
+        left, right = distinct(*(pairs[name].to_numpy() for name in ("left_id", "right_id")))
+        known = np.empty(0, np.int64) if documents is None else documents["doc_id"].to_numpy()
+        left_rows, right_rows = (_look_up(known, ends) for ends in (left, right))
         yield from compare(documents, (left, right), (left_rows, right_rows))
 
-    pairs, documents = (
-        rows.mapInArrow(send, from_arrow_schema(SENT))
-        for rows, send in ((source, send_pairs), (payload, send_documents))
-    )
-    return pairs.union(documents).repartition(targets.size, "target").mapInArrow(ending(receive), ending.schema)
-
-
-def _send(rows: Iterable[Mapping[str, object]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([*rows], SENT)
+    parts = [(source, send_pairs), (payload, send_whole if meeting.whole else iter)]
+    return bring(parts, receive, ending, meeting.cells)
 
 
 def _look_up(ids: Integers, wanted: Integers) -> Integers:

@@ -1,8 +1,9 @@
 """Documents of files, whose texts the workers read themselves, so that the JVM sees numbers only."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.engine import sessions
-from dedup.engine.engine import Batches, Work
+from dedup.engine.engine import Batches, Tally, Work
+from dedup.engine.exchange import spread
+from dedup.engine.relations import WorkerRows
 from dedup.engine.table import Ending
 from dedup.engine.tasks import Held
 from dedup.files.documents import read_with, to_documents
@@ -21,11 +23,9 @@ from dedup.files.profile_filter import ProfileFilter
 from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
-from dedup.kernels.runs.blocks import routes
+from dedup.kernels.runs.blocks import divide
 from dedup.tables import arrow
 
-WAVES = 8
-"""Tasks for each core, so that cores end together."""
 PLACE = [name for name, _ in arrow.PLACE]
 _ROW = (("file", pa.int32()), ("row", pa.int64()))
 LEFT = from_arrow_schema(
@@ -77,57 +77,54 @@ class Files:
         """Type of the user's own ids."""
         return T.LongType() if pa.types.is_integer(self.source.id_type) else T.StringType()
 
+    @property
+    def rows(self) -> None:
+        """See `Corpus.rows`."""
+
     def scan(self, work: Work, ending: Ending) -> DataFrame:
         """See `Corpus.scan`."""
         held, renamed, chosen, count = self.held, self.renamed, self.chosen, max(len(self.splits), 1)
 
-        def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        def read(numbers: Iterable[int], lefts: Mapping[int, Remaining]) -> Batches:
             source, splits = held.value
-            for batch in batches:
-                for row in batch.to_pylist():
-                    for piece in replace(_to_remaining(row), profile=chosen).read(source, splits[row["split"]]):
-                        if piece.batch.num_rows:
-                            yield to_documents(source, piece, row["split"], renamed)
+            for number in numbers:
+                left = replace(lefts.get(number, Remaining()), profile=chosen)
+                for piece in left.read(source, splits[number]):
+                    if piece.batch.num_rows:
+                        yield to_documents(source, piece, number, renamed)
+
+        def read_all(batches: Batches) -> Batches:
+            yield from read(chain.from_iterable(batch["split"].to_pylist() for batch in batches), {})
+
+        def read_left(parts: Sequence[pa.Table | None]) -> Iterable[pa.RecordBatch | Tally]:
+            numbers, left = parts
+            return work(read([] if numbers is None else numbers["split"].to_pylist(), _list_remaining(left)))
 
         # A task for each split, as the order of numbers has them.
         numbers = self.spark.range(0, len(self.splits), 1, count).select(F.col("id").cast("int").alias("split"))
-        if self.left is not None:
-            numbers = spread(numbers.join(self.left, on="split", how="left"), "split", count)
-        return numbers.mapInArrow(ending(lambda batches: work(read(batches))), ending.schema)
+        if self.left is None:
+            return numbers.mapInArrow(ending(lambda batches: work(read_all(batches))), ending.schema)
+        return spread([numbers, self.left], "split", len(self.splits), read_left, ending)
 
-    def fetch(
-        self,
-        signatures: DataFrame,
-        wanted: DataFrame,
-        work: Work,
-        ending: Ending,
-        *,
-        broadcast: bool,
-    ) -> DataFrame:
+    def fetch(self, wanted: DataFrame | WorkerRows, work: Work, ending: Ending) -> DataFrame:
         """See `Corpus.fetch`."""
         held, renamed = self.held, self.renamed
-        ids = F.broadcast(wanted) if broadcast else wanted
-        more = [name for name in wanted.columns if name not in {*PLACE, "text_bytes"}]
-        # Ids alone may come several times, as those of equal rows do.
-        places = signatures.select("doc_id", *PLACE, "text_bytes").join(
-            ids, on="doc_id", how="inner" if more[1:] else "left_semi"
-        )
 
-        def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        def read(places: pa.Table, lefts: Mapping[int, Remaining]) -> Batches:
             source, splits = held.value
-            for batch in batches:
-                lefts = batch.drop_columns(["wanted"]).to_pylist()
-                for row, listed in zip(lefts, batch["wanted"], strict=True):
-                    side = pa.RecordBatch.from_struct_array(listed.values)
-                    split = row["split"]
-                    yield from read_with(source, splits[split], _to_remaining(row), side, number=split, renamed=renamed)
+            of = places["split"].to_numpy()
+            for number, rows in divide(of):
+                [side] = places.take(rows).combine_chunks().to_batches()
+                left = lefts.get(number, Remaining())
+                yield from read_with(source, splits[number], left, side, number=number, renamed=renamed)
 
-        listed = F.collect_list(F.struct("file", "row", "text_bytes", *more)).alias("wanted")
-        gathered = places.groupBy("split").agg(listed)
-        if self.left is not None:
-            gathered = gathered.join(self.left, on="split", how="left")
-        spreaded = spread(gathered, "split", len(self.splits))
-        return spreaded.mapInArrow(ending(lambda batches: work(read(batches))), ending.schema)
+        def read_left(parts: Sequence[pa.Table | None]) -> Iterable[pa.RecordBatch | Tally]:
+            places, *left = parts
+            return [] if places is None else work(read(places, _list_remaining(*left)))
+
+        wanted = wanted.select(*(name for name in wanted.columns if name != "doc_id"))
+        parts = [wanted, *([] if self.left is None else [self.left])]
+        return spread(parts, "split", len(self.splits), read_left, ending)
 
     def leave(self, documents: DataFrame, removals: DataFrame | None, spans: DataFrame | None) -> DataFrame:
         """See `Corpus.leave`: LEFT, by the splits that lose something."""
@@ -173,19 +170,13 @@ class Files:
         return self.spark.range(0, len(self.splits), 1, count).mapInArrow(ending(read), ending.schema)
 
 
-def spread(rows: DataFrame, key: str, count: int) -> DataFrame:
-    """Bring the keys from 0 to `count - 1` to tasks, as many to each."""
-    tasks = max(min(count, WAVES * sessions.count_cores(rows.sparkSession)), 1)
-    targets = F.array(*[F.lit(int(target)) for target in routes(tasks)])
-    placed = rows.withColumn("target", targets[(F.col(key) % tasks).cast("int")])
-    return placed.repartition(tasks, "target").drop("target")
+def _list_remaining(left: pa.Table | None = None) -> dict[int, Remaining]:
+    """Return by split what LEFT says; of the others all is left."""
+    return {row["split"]: _to_remaining(row) for row in ([] if left is None else left.to_pylist())}
 
 
 def _to_remaining(row: Mapping[str, Any]) -> Remaining:
-    """Return what LEFT says of a split; nothing is gone where it says nothing."""
-    removed, cuts = row.get("removed") or [], row.get("cuts") or []
-    if not removed and not cuts:
-        return Remaining()
+    removed, cuts = row["removed"] or [], row["cuts"] or []
     one, other = (
         [np.array([each[name] for each in listed], np.int64) for name in names]
         for listed, names in ((removed, ("file", "row")), (cuts, ("file", "row", "begin", "end")))

@@ -14,7 +14,7 @@ from dedup.tables import arrow
 
 PAIRED = ("left_id", "right_id")
 ADDRESSED = arrow.integers("doc_id", "target")
-"""Documents, and the number that brings them to a cell in which they have a pair."""
+"""Documents, and the number of a cell in which they have a pair."""
 
 
 def list_pairs(batch: pa.RecordBatch, comparison: Comparison[Any]) -> Iterator[tuple[Integers, Integers]]:

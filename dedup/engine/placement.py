@@ -52,6 +52,11 @@ def fits_broadcast(rows: float) -> bool:
     return rows <= BROADCAST_ROWS
 
 
+def fits_worker(size: float) -> bool:
+    """Tell whether rows of so many bytes are read whole by each worker that joins others with them."""
+    return size <= READ_BYTES
+
+
 def tasks(data_bytes: float, task_bytes: int, cores: int) -> int:
     """Return how many tasks share so many bytes: enough for the limit of one, and for the cores if it pays."""
     data_bytes = math.ceil(data_bytes)

@@ -229,6 +229,11 @@ class WorkerRows:
         )
 
     @property
+    def columns(self) -> list[str]:
+        """Their names."""
+        return self.rows.columns
+
+    @property
     def sparkSession(self) -> SparkSession:  # noqa: N802 - as a DataFrame has it
         """The session."""
         return self.rows.sparkSession

@@ -21,7 +21,7 @@ from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, 
 from dedup.engine.exchange import Pairs, drop_repeated, list_cells, meet
 from dedup.engine.memory import take_documents
 from dedup.engine.pairing import ADDRESSED, PAIRED, list_pairs
-from dedup.engine.placement import COLLECTABLE_BYTES, READ_BYTES, fits_broadcast, place_cells
+from dedup.engine.placement import COLLECTABLE_BYTES, fits_broadcast, fits_worker, place_cells
 from dedup.engine.relations import Join, Map, NotNull, Projection, Relation, Union, WorkerRows
 from dedup.engine.sorting import shuffle_rows
 from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
@@ -44,6 +44,8 @@ FIND_REPEATED = Shuffle(
     emitted=arrow.integers("doc_id"), by=("doc_id",), work=_count_copies, schema=REPEATED, in_order=False
 )
 """REGISTER -> REPEATED; 8 bytes a document travel."""
+PLACED = [*(name for name, _ in arrow.PLACE), "text_bytes"]
+"""Columns of REGISTER by which a document is read again."""
 ADDRESS = Shuffle(emitted=ADDRESSED, by=("doc_id", "target"), work=drop_repeated, schema=ADDRESSED, in_order=False)
 """Pairs -> the cells of their documents, each once; `emit` lists them."""
 
@@ -184,10 +186,8 @@ class SparkEngine:
 
     def _relate(self, rows: DataFrame, others: DataFrame, on: str, key: str, how: How) -> Relation | None:
         """Return a join that workers make by themselves, who read others whole; None where these are many."""
-        of, whole, count = self._find(rows), self._find(others), _read_rows(others)
-        if of is None or whole is None or count is None or not fits_broadcast(count):
-            return None
-        if sum(fragment.size for fragment in whole.fragments) > READ_BYTES:
+        of, whole = self._find(rows), self._find(others)
+        if of is None or whole is None or not fits_worker(sum(fragment.size for fragment in whole.fragments)):
             return None
         added = [] if how in {"semi", "anti"} else [each for each in others.schema.fields if each.name != key]
         return Join(of, whole, on, key, to_arrow_schema(T.StructType(added)), how)
@@ -223,17 +223,23 @@ class SparkEngine:
 
     def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema, *, once: bool = False) -> DataFrame:
         """See `Engine.fetch`."""
+        more = [column for column in wanted.columns if column not in {"doc_id", *PLACED}]
+        # Ids alone may come several times, as those of equal rows do.
+        others = self.select(wanted, "doc_id", *more)
+        found = self.join(self._locate(), others, "doc_id", how="inner" if more else "semi")
+        return self._make(
+            name, schema, lambda ending: self._documents.fetch(self._read(found), work, ending), once=once
+        )
+
+    def _locate(self) -> DataFrame:
+        """Return the documents or, where workers read them, the place of each."""
+        if self._documents.rows is not None:
+            return self._documents.rows
         register = self.known.documents
-        if self.known.repeated is not None:
-            place = F.min(F.struct(*(name for name, _ in arrow.PLACE), "text_bytes")).alias("place")
-            register = register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
-        few = _read_rows(wanted)
-
-        def build(ending: Ending) -> DataFrame:
-            broadcast = few is not None and fits_broadcast(few)
-            return self._documents.fetch(register, wanted, work, ending, broadcast=broadcast)
-
-        return self._make(name, schema, build, once=once)
+        if self.known.repeated is None:
+            return self.select(register, "doc_id", *PLACED)
+        place = F.min(F.struct(*PLACED)).alias("place")
+        return register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
 
     def name_documents(self, name: str, rows: DataFrame, *, of: str, to: str, schema: pa.Schema) -> DataFrame:
         """See `Engine.name_documents`."""

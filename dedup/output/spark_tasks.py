@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from dedup.engine.engine import Batches
-from dedup.engine.file_corpus import REJECTED, Files, spread
-from dedup.engine.table import TableWriter
+from dedup.engine.exchange import spread
+from dedup.engine.file_corpus import REJECTED, Files
+from dedup.engine.table import TableWriter, Uncounted
 from dedup.files.formats.format import FileCounts
 from dedup.files.splits import Split
-from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.output.file_output import FileOutput, Handed, Unit, WriteUnit
 from dedup.tables import arrow
 
@@ -68,20 +68,21 @@ class SparkOutput(FileOutput[DataFrame]):
         """See `FileOutput.write_units`."""
         held, numbers = self.corpus.held, {number: unit.splits for number, unit in enumerate(units) if unit.splits}
 
-        def run(batches: Batches) -> Batches:
+        none = to_arrow_schema(edits.schema).empty_table()
+
+        def run(parts: Sequence[pa.Table | None]) -> Batches:
             source, splits = held.value
-            for batch in join_groups(batches, ["unit"]):
-                for begin, end in pairwise(bound_groups(batch, ["unit"]).tolist()):
-                    rows = batch.slice(begin, end - begin)
-                    unit = rows["unit"][0].as_py()
-                    own = pa.Table.from_batches([rows.filter(rows["role"].is_valid())])
-                    done = work(source, Handed(unit, [splits[number] for number in numbers.get(unit, ())], own))
-                    counts = {"unit": unit, "kept": done.kept, "removed": done.removed}
-                    yield pa.RecordBatch.from_pylist([counts], WRITTEN)
+            every, changes = (none if part is None else part for part in parts)
+            changes = changes.sort_by([("unit", "ascending"), ("row", "ascending")])
+            for unit in every["unit"].to_pylist():
+                begin, end = (np.searchsorted(changes["unit"].to_numpy(), unit, side) for side in ("left", "right"))
+                own = changes.slice(begin, end - begin)
+                done = work(source, Handed(unit, [splits[number] for number in numbers.get(unit, ())], own))
+                counts = {"unit": unit, "kept": done.kept, "removed": done.removed}
+                yield pa.RecordBatch.from_pylist([counts], WRITTEN)
 
         every = edits.sparkSession.range(len(units)).select(F.col("id").alias("unit"))
-        rows = spread(every.unionByName(edits, allowMissingColumns=True), "unit", len(units))
-        written = rows.sortWithinPartitions("unit", "row").mapInArrow(run, from_arrow_schema(WRITTEN))
+        written = spread([every, edits], "unit", len(units), run, Uncounted(schema=from_arrow_schema(WRITTEN)))
         return {
             row["unit"]: FileCounts(kept=row["kept"], removed=row["removed"]) for row in written.toArrow().to_pylist()
         }

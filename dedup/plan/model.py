@@ -29,7 +29,6 @@ from dedup.plan.shuffles import (
     ROW_BYTES,
     Item,
     compare,
-    count_visits,
     fetch,
     group,
     ids,
@@ -219,10 +218,15 @@ class Model:
         keys, expected = rows["heads"] * bands, rows["documents"] * bands
         partitions = placement.place_rows(len(schema), expected, self.cores)
         sent = group("band keys", schema, keys, self.cores, each=width(schema, doc_id=ids(bands, partitions)))
-        heads = self._row(SIGNATURES, "doc_id", "band_keys", band_keys=8 * bands)
+        every = Item(
+            "documents, to leave out identical ones",
+            rows["documents"],
+            self._row(SIGNATURES, "doc_id", "band_keys", band_keys=8 * bands),
+        )
+        gone = Item("identical documents", rows["identical"], ROW_BYTES + ID_BYTES)
         return StageCost(
             "buckets",
-            [*self._leave_out_identical(heads), *sent],
+            [*join(rows["identical"], width(buckets.IDENTICAL), every, gone), *sent],
             [
                 Item("buckets", rows["buckets"], width(arrow.BUCKETS)),
                 Item("members", rows["memberships"], width(templates.MEMBERS)),
@@ -230,12 +234,6 @@ class Model:
             partitions,
             keys * self.rates.bucketed,
         )
-
-    def _leave_out_identical(self, each: float) -> list[Item]:
-        """Return what travels where all but one of identical documents are left out, of rows of so many bytes."""
-        identical, documents = self.rows["identical"], self.rows["documents"]
-        gone = Item("identical documents", identical, ROW_BYTES + ID_BYTES)
-        return join(identical, Item("documents, to leave out identical ones", documents, each), gone)
 
     def _link(self) -> StageCost:
         """Plan the comparison in place of buckets over the cap: docs/internals/templates.md."""
@@ -271,18 +269,13 @@ class Model:
         meeting = placement.place_cells(
             pairs.number + members, members, documents, documents * (8 + bands * size), self.cores
         )
-        named, heads = (Item("documents", each, rows["signature_bytes"]) for each in (among, rows["heads"]))
-        return compare(pairs, distinct, named, heads, meeting, cores=self.cores), meeting
+        named, given = (Item("documents", each, rows["signature_bytes"]) for each in (among, documents))
+        return compare(pairs, distinct, named, given, meeting, cores=self.cores), meeting
 
     def _pair(self) -> StageCost:
-        rows, (bands, size) = self.rows, self.config.banding
+        rows = self.rows
         pairs = Item("pairs", rows["pairs"] + rows["linked"], rows["pair_bytes"])
         moved, meeting = self._estimate(pairs, rows["distinct"], rows["bucketed"])
-        # Documents that are found by their id are in place where identical ones are left out.
-        visits = count_visits(rows["distinct"], rows["bucketed"], meeting.groups)
-        if meeting.whole or placement.fits_broadcast(visits):
-            heads = self._row(SIGNATURES, "doc_id", "signature", signature=bands * size)
-            moved = [*self._leave_out_identical(heads), *moved]
         return StageCost(
             "candidates",
             moved,
@@ -385,7 +378,12 @@ class Model:
             [
                 Item("members", members, voter),
                 Item("edges", edges, ROW_BYTES + ID_BYTES + rows["candidate_bytes"] / 2),
-                *join(members, Item("documents, to find members", rows["documents"], voter), found),
+                *join(
+                    members,
+                    width(arrow.COMPONENTS),
+                    Item("documents, to find members", rows["documents"], voter),
+                    found,
+                ),
                 # Even one such pair is met by all small sets.
                 *(item._replace(number=item.number * -math.expm1(-distant)) for item in moved),
             ],
@@ -425,13 +423,14 @@ class Model:
         named = ROW_BYTES + ID_BYTES + id_bytes
         moved = join(
             removed,
+            width(REMOVALS, id=id_bytes, representative_id=id_bytes, component_id=id_bytes),
             Item("documents, to find those that go", documents, named + PLACE_BYTES),
             Item("documents that go", removed, named),
         )
         # Integers are their own document ids.
         if id_bytes != ID_BYTES:
             ends = Item("pairs, to be named at both ends", 2 * pairs, named)
-            moved += join(pairs, Item("documents, to name pairs", documents, named), ends)
+            moved += join(pairs, math.inf, Item("documents, to name pairs", documents, named), ends)
         moved_bytes = sum(each.bytes for each in moved)
         each = width(REGISTER, id=id_bytes) + width(REMOVALS, id=0, representative_id=id_bytes, component_id=id_bytes)
         return StageCost(

@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from dedup.engine import placement
 from dedup.engine.pairing import ADDRESSED
-from dedup.tables import arrow
 
-PLACED = pa.schema([*arrow.PLACE, ("text_bytes", pa.int64())])
-"""Columns of REGISTER by which a document is read again."""
+PLACED_BYTES = 12
+"""Bytes left by LZ4 of the place of a document that is read again, in tables of Arrow."""
 PLACE_BYTES = 4
 """Bytes left by LZ4 of the place of a document in rows that are in the order of the input."""
 ROW_BYTES = 9
@@ -65,17 +64,16 @@ def group(what: str, schema: pa.Schema, rows: float, cores: int, *, each: float 
     return [sent, Item(f"{what}, in blocks", blocks, BLOCK_BYTES)]
 
 
-def join(few: float, *sides: Item) -> list[Item]:
-    """Return what travels for `Engine.join`: nothing if the fewer of the rows go to every executor."""
-    return [] if placement.fits_broadcast(few) else [*sides]
+def join(few: float, each: float, *sides: Item) -> list[Item]:
+    """Return what travels for `Engine.join`: nothing if the fewer rows, of so many bytes each, go to every worker."""
+    return [] if placement.fits_broadcast(few) or placement.fits_worker(few * each) else [*sides]
 
 
 def fetch(what: str, wanted: float, documents: float) -> list[Item]:
-    """Return what travels for `Engine.fetch`: the places of documents, to their splits and tasks."""
-    place = width(PLACED)
+    """Return what travels for `Engine.fetch`: the places of documents, to the tasks that read their splits."""
     every = Item("places of all documents", documents, ROW_BYTES + ID_BYTES + PLACE_BYTES)
-    sides = join(wanted, every, Item(what, wanted, ROW_BYTES + ID_BYTES))
-    return [*sides, Item(f"places of {what}, twice", 2 * wanted, place)]
+    sides = join(wanted, ID_BYTES, every, Item(what, wanted, ROW_BYTES + ID_BYTES))
+    return [*sides, Item(f"places of {what}", wanted, PLACED_BYTES)]
 
 
 def count_visits(distinct: float, among: float, groups: int) -> float:
@@ -107,6 +105,6 @@ def compare(
     return [
         pairs,
         *group("documents with pairs, listed", ADDRESSED, visits, cores),
-        *join(visits, *found),
+        *join(visits, width(ADDRESSED), *found),
         Item("documents with pairs", visits, row + named.each),
     ]

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dedup.engine import sessions
 from dedup.engine.components import Connecting
 from dedup.engine.corpus import Corpus, Rows, add_foreign, read_documents
-from dedup.engine.file_corpus import WAVES, Files
+from dedup.engine.exchange import WAVES
+from dedup.engine.file_corpus import Files
 from dedup.engine.spark import SparkEngine
 from dedup.errors import DataError
 from dedup.files.listing import Listing

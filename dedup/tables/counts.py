@@ -28,12 +28,10 @@ class Signed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collapsed:
-    """Counts of IDENTICAL and REPEATED."""
+    """Counts of IDENTICAL."""
 
     rows: int
     """Documents with the shingle set of another document with a lesser id."""
-    repeated: int = 0
-    """Document ids of more than one row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,7 +142,8 @@ def test_families_take_what_a_search_of_them_says(spark, tmp_path, monkeypatch, 
 @pytest.mark.full
 def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
     # What is too much for one task and for a broadcast comes to thousands of documents: all paths of large corpora.
-    small = {"BROADCAST_ROWS": 0, "WHOLE_BYTES": 0, "BAND_BYTES": 1 << 16, "CELL_BYTES": 1 << 17, "CELL_PAIRS": 500}
+    small = {"BROADCAST_ROWS": 0, "READ_BYTES": 0, "WHOLE_BYTES": 0}
+    small |= {"BAND_BYTES": 1 << 16, "CELL_BYTES": 1 << 17, "CELL_PAIRS": 500}
     for name, value in small.items():
         monkeypatch.setattr(placement, name, value)
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")

@@ -316,10 +316,8 @@ class NearLayer(Layer):
         if labels is not None:
             pairs = engine.concat(pairs, engine.parallelise("labels", labels.list_compared()))
         named = engine.map(pairs, comparison.list_ends, templates.MEMBERS)
-        if known is None and self.signing.holds == "none":
-            ends = engine.group("ends", named, templates.DISTINCT, once=True)
-            return self._shingle_again(engine, engine.expect(ends, 2 * engine.tally(candidates)["rows"]), "sets")
-        wanted = engine.group("ends", named, templates.DISTINCT)
+        expected = 2 * engine.tally(candidates)["rows"]
+        wanted = engine.group("ends", named, templates.DISTINCT, expected=expected)
         count = engine.tally(wanted)["rows"]
         if known is not None:
             wanted = engine.join(wanted, known.rows, "doc_id", how="anti")

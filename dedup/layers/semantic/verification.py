@@ -119,7 +119,7 @@ def read_texts(
         Reads documents again; None: those of the engine.
     """
     named = engine.map(candidates, comparison.list_ends, templates.MEMBERS)
-    ends = engine.expect(engine.group(f"{name}_ends", named, templates.DISTINCT), 2 * count)
+    ends = engine.group(f"{name}_ends", named, templates.DISTINCT, expected=2 * count)
     held = engine.join(vectors, ends, "doc_id", how="semi")
     # Equal rows share a document id.
     wanted = engine.group(f"{name}_wanted", held, once(VECTORS))
