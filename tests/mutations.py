@@ -227,17 +227,17 @@ MUTATIONS = (
     Mutation(
         "cap-bound",
         "The share that a cap loses is bounded, not guessed: none in a sample of ten does not say none in all.",
-        "report/build.py",
-        "float(betaincinv(lost + 1, drawn - lost, 0.95))",
-        "lost / drawn",
+        "kernels/confidence.py",
+        "float(betaincinv(count + 1, total - count, CONFIDENCE))",
+        "count / total",
         ("test_report.py",),
     ),
     Mutation(
         "cap-thinned",
         "What verifying a part of the pairs that may be lost leaves open is in the bound.",
         "report/build.py",
-        "min(bound / verified_share(found.possible), 1.0)",
-        "bound",
+        "min(bound_share(found.lost, found.drawn) / verified_share(found.possible), 1.0)",
+        "bound_share(found.lost, found.drawn)",
         ("test_report.py",),
     ),
     Mutation(

@@ -115,7 +115,7 @@ PARTS = {
     },
     # A report is made of values, whoever searched.
     "dedup/report": {
-        *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
+        *("numpy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
         *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels"),
         *("dedup.explain.comparison", "dedup.explain.differ"),
         "dedup.layers.NEAR",

@@ -59,3 +59,17 @@ def measure_share(counts: Integers, totals: Integers) -> Share:
     low = float(betaincinv(found, missed + 1, tail)) if count else 0.0
     high = float(betaincinv(found + 1, missed, 1 - tail)) if count < total else 1.0
     return Share(count, total, share, low, high)
+
+
+def bound_share(count: int, total: int) -> float:
+    """Return an upper bound of a share that holds in 95 of 100 samples, of independent cases [1]_; 0 without any.
+
+    References
+    ----------
+    .. [1] C. J. Clopper, E. S. Pearson: The use of confidence or fiducial limits. Biometrika 26 (1934).
+    """
+    if count == total:
+        return float(total > 0)
+    from scipy.special import betaincinv
+
+    return float(betaincinv(count + 1, total - count, CONFIDENCE))

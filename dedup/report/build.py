@@ -14,11 +14,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import betaincinv
 
 from dedup.display import hide_secrets
 from dedup.informing import Inform
 from dedup.kernels import frequencies
+from dedup.kernels.confidence import bound_share
 from dedup.kernels.curve import probability
 from dedup.kernels.sets.lsh import verified_share
 from dedup.layers import NEAR
@@ -381,13 +381,11 @@ def _bound_loss(near: Near) -> dict[str, Any]:
 
 
 def _share_at_most(found: Lost) -> float:
-    """Return an upper bound of the lost share that holds in 95 of 100 samples (Clopper, Pearson 1934).
+    """Return an upper bound of the lost share: see `bound_share`.
 
     A drawn pair is found lost with the probability that it is lost times the probability that it is verified.
     """
-    drawn, lost = found.drawn, found.lost
-    bound = float(betaincinv(lost + 1, drawn - lost, 0.95)) if drawn > lost else float(drawn > 0)
-    return min(bound / verified_share(found.possible), 1.0)
+    return min(bound_share(found.lost, found.drawn) / verified_share(found.possible), 1.0)
 
 
 def _count_missed(config: Config, verified: Verified) -> float:

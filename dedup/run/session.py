@@ -10,6 +10,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError, Popen, TimeoutExpired, run
@@ -244,6 +245,7 @@ def _start(*, with_delta: bool) -> SparkSession:
     settings = read_conf(LOCAL_CONF)
     if find_spec(SHORTCUTS):
         settings["spark.python.daemon.module"] = SHORTCUTS
+        settings |= import_module(SHORTCUTS).choose_class_path()
     settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
     if with_delta:
         settings |= _choose_delta()

@@ -1,16 +1,27 @@
 """Optional file: shortcuts to the start of processes, without which everything works, later.
 
 `dedup run` in memory gains the import of pandas in each process, .3 s of a processor; Spark on this machine gains
-130 ms a Python task, and what each worker would load by itself (docs/internals/tried.md has the figures).
+130 ms a Python task, what each worker would load by itself, and a second of Java's (docs/internals/tried.md has the
+figures).
 """
 
 import gc
+import os
 import sys
 import zipimport
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+FIRST_JARS = (
+    *("spark-catalyst", "scala-library", "spark-core", "scala-reflect", "spark-sql-api", "spark-sql", "log4j-core"),
+    *("jackson-databind", "parquet-column", "hadoop-client-api", "parquet-jackson", "janino", "arrow-vector"),
+    *("parquet-encoding", "hadoop-client-runtime", "spark-network-common", "parquet-format-structures"),
+    *("netty-common", "parquet-hadoop", "spark-common-utils"),
+)
+"""Jars of Spark by the number of classes that a run loads from each."""
 
 
 class _Blocked:
@@ -33,6 +44,21 @@ def block_pandas() -> None:
         for values in (np.empty(0), [0]):
             pa.array(values)
         sys.meta_path.remove(blocked)
+
+
+def choose_class_path() -> dict[str, str]:
+    """Return a setting of Spark by which Java looks for each class in FIRST_JARS first.
+
+    It looks into one jar after another, of which Spark has nearly 300, in the order in which the disk lists them. An
+    installation that is not PySpark's own may have a class path of its own.
+    """
+    import pyspark  # noqa: PLC0415 - a run in memory has no Spark
+
+    if {"SPARK_HOME", "SPARK_CONF_DIR"} & os.environ.keys():
+        return {}
+    folder = Path(pyspark.__file__).parent / "jars"
+    found = [str(path) for name in FIRST_JARS for path in sorted(folder.glob(f"{name}[_-][0-9]*.jar"))]
+    return {"spark.driver.extraClassPath": os.pathsep.join(found)}
 
 
 def serve() -> None:

@@ -73,7 +73,9 @@ class HadoopStorage:
     def __init__(self, spark: SparkSession, *, checksums: bool = True) -> None:
         self._spark = spark
         self._checksums = checksums
-        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Hadoop's API has no other door from Python
+        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Hadoop's API has no other door from Python
+        # Each step of the name asks Java for classes, some of which it looks for in all jars.
+        self._path: Any = jvm.org.apache.hadoop.fs.Path
         self._hadoop_conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
 
     def without_checksums(self) -> Self:
@@ -173,9 +175,6 @@ class HadoopStorage:
                 if not any(map(is_hidden, below.split("/"))):
                     return root, below
         return None
-
-    def _path(self, path: str) -> Any:  # noqa: ANN401 - a Java object
-        return self._jvm.org.apache.hadoop.fs.Path(path)
 
     def _system(self, path: str) -> Any:  # noqa: ANN401 - a Java object
         try:

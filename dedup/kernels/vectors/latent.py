@@ -19,17 +19,19 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy.sparse import csr_array
 
 from dedup.kernels import Bytes, Floats, Hashes, Integers, loops
 from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors.products import Matrix
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 FEATURES = 1 << 15
 DIMENSIONS = 256
@@ -67,9 +69,9 @@ NO_FEATURES = Features(np.empty(0, np.uint16), np.empty(0, np.float32), np.zeros
 class _Parts(NamedTuple):
     """Texts by their words, so that what a word has is added up once for all that hold it."""
 
-    words: csr_array
+    words: "csr_array"
     """1 + log(count) of the distinct words of each text."""
-    pairs: csr_array
+    pairs: "csr_array"
     """Features of the pairs of neighbouring words of each text."""
     hashes: Hashes
     """Hashes of the words."""
@@ -78,7 +80,7 @@ class _Parts(NamedTuple):
     begins: Integers
     ends: Integers
 
-    def cut(self) -> Iterator[tuple[csr_array, csr_array]]:
+    def cut(self) -> "Iterator[tuple[csr_array, csr_array]]":
         """Yield columns of `words`, and the features of these words: each itself and its pieces."""
         for begin in range(0, self.hashes.size, AT_ONCE):
             some = slice(begin, begin + AT_ONCE)
@@ -110,8 +112,10 @@ def _read(texts: pa.Array, tokenizer: Tokenizer) -> _Parts:
     )
 
 
-def _weigh(columns: Integers, bounds: Integers, width: int) -> csr_array:
+def _weigh(columns: Integers, bounds: Integers, width: int) -> "csr_array":
     """Return 1 + log(count) of the columns of each row."""
+    from scipy.sparse import csr_array
+
     # Copied, since they are summed in place.
     found = csr_array((np.ones(columns.size), columns, bounds), shape=(bounds.size - 1, width), copy=True)
     found.sum_duplicates()
@@ -119,8 +123,10 @@ def _weigh(columns: Integers, bounds: Integers, width: int) -> csr_array:
     return found
 
 
-def _cut(hashes: Hashes, digested: Bytes, begins: Integers, ends: Integers) -> csr_array:
+def _cut(hashes: Hashes, digested: Bytes, begins: Integers, ends: Integers) -> "csr_array":
     """Return the features of words: each itself, and its pieces, of PIECE_WEIGHT in all."""
+    from scipy.sparse import csr_array
+
     widths, rows = ends - begins, np.arange(hashes.size)
     owners, places = np.repeat(rows, widths), _count_up(widths)
     marked = np.zeros(widths.sum() + 2 * rows.size, np.uint64)
@@ -143,6 +149,8 @@ def _count_up(sizes: Integers) -> Integers:
 
 def count_features(texts: pa.Array, tokenizer: Tokenizer) -> Features:
     """Return the features of texts."""
+    from scipy.sparse import csr_array
+
     parts = _read(texts, tokenizer)
     found = parts.pairs
     for words, features in parts.cut():
@@ -232,6 +240,6 @@ def encode(texts: pa.Array, tokenizer: Tokenizer, directions: Directions) -> Mat
     return found
 
 
-def _add(rows: csr_array, matrix: npt.NDArray[Any], found: Matrix) -> None:
+def _add(rows: "csr_array", matrix: npt.NDArray[Any], found: Matrix) -> None:
     """Add the products of sparse rows and a matrix, in the order of the columns."""
     loops.projection.multiply(rows.data, rows.indices, rows.indptr, matrix, found)
