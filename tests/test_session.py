@@ -1,6 +1,8 @@
 """Spark's settings: how their files are read, and that Spark knows each."""
 
 import os
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ from pyspark.sql import functions as F
 
 from dedup.engine.exchange import WAVES
 from dedup.engine.sessions import count_cores
+from dedup.run import shortcuts
 from dedup.run.distributed import SPLIT_BYTES, join_partitions
 from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _fork_workers, _has_package, read_conf, suit_session
 from tests.engine.tables import settings
@@ -30,6 +33,18 @@ def test_a_properties_file_is_keys_and_values_and_comments(tmp_path):
     )
 
     assert read_conf(file) == {"spark.a": "1", "spark.b": "x y  z", "spark.c": "a#b=c", "spark.d": "é"}
+
+
+def test_java_looks_first_where_most_classes_are(monkeypatch):
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    [path] = shortcuts.choose_class_path().values()
+    found = [Path(each).name for each in path.split(os.pathsep)]
+
+    # A jar that Spark no longer has, or several of one name, would not be seen otherwise.
+    assert [re.split(r"[_-][0-9]", each)[0] for each in found] == [*shortcuts.FIRST_JARS]
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert shortcuts.choose_class_path() == {}
 
 
 @pytest.mark.classic

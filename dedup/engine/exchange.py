@@ -1,4 +1,4 @@
-"""Exchange of rows between tasks: pairs and their documents to one place."""
+"""Exchange of rows between tasks: those of several tables to one place, such as pairs and their documents."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup.engine import sessions
 from dedup.engine.engine import Batches, Tally, Work
 from dedup.engine.pairing import ADDRESSED
-from dedup.engine.placement import SENT_BYTES, Meeting
+from dedup.engine.placement import SENT_BYTES, Meeting, ceil_div
 from dedup.engine.relations import WorkerRows
 from dedup.engine.table import Ending, gather_tables
 from dedup.kernels import Integers
@@ -24,6 +24,8 @@ Pairs: TypeAlias = tuple[Integers, Integers]
 Receive: TypeAlias = Callable[[Sequence[pa.Table | None]], Iterable[pa.RecordBatch | Tally]]
 WAVES = 8
 """Tasks for each core, so that cores end together."""
+NUMBERS = 64
+"""Splits or output files that a task has at most: it is given all rows of theirs at once."""
 SENT = pa.schema([("target", pa.int32()), ("part", pa.int32()), ("rows", pa.binary())])
 """Rows of one of the parts that are brought together, as a stream of Arrow, on their way to a task."""
 
@@ -73,7 +75,8 @@ def spread(
     parts: Sequence[DataFrame | WorkerRows], key: str, numbers: int, receive: Receive, ending: Ending
 ) -> DataFrame:
     """Bring rows of several parts to tasks by a number below `numbers`, as many numbers to each; see `bring`."""
-    count = max(min(numbers, WAVES * sessions.count_cores(parts[0].sparkSession)), 1)
+    cores = sessions.count_cores(parts[0].sparkSession)
+    count = max(min(numbers, WAVES * cores), ceil_div(numbers, NUMBERS), 1)
 
     def place(batches: Batches) -> Batches:
         for batch in batches:

@@ -233,9 +233,9 @@ class SparkEngine:
 
     def _locate(self) -> DataFrame:
         """Return the documents or, where workers read them, the place of each."""
-        if self._documents.rows is not None:
-            return self._documents.rows
-        register = self.known.documents
+        rows, register = self._documents.rows, self.known.documents
+        if rows is not None:
+            return rows
         if self.known.repeated is None:
             return self.select(register, "doc_id", *PLACED)
         place = F.min(F.struct(*PLACED)).alias("place")

@@ -12,7 +12,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.engine.exchange import drop_repeated, list_cells, meet
+from dedup.engine.exchange import drop_repeated, list_cells, meet, spread
 from dedup.engine.placement import Meeting
 from dedup.engine.table import Uncounted
 from dedup.kernels.runs.blocks import routes
@@ -124,3 +124,21 @@ def test_no_pair_meets_nobody(spark):
         )
         == []
     )
+
+
+def test_a_task_is_given_no_more_than_so_many_numbers(spark, monkeypatch):
+    monkeypatch.setattr("dedup.engine.exchange.NUMBERS", 3)
+    monkeypatch.setattr("dedup.engine.exchange.WAVES", 1)
+    numbers = spark.range(50).withColumnRenamed("id", "split")
+    more = spark.createDataFrame([(each % 50, each) for each in range(200)], "split int, value long")
+
+    def receive(tables):
+        counts = [0 if table is None else len(set(table["split"].to_pylist())) for table in tables]
+        yield pa.record_batch({"own": counts[:1], "more": counts[1:], "values": [tables[1].num_rows]})
+
+    schema = T.StructType().add("own", "long").add("more", "long").add("values", "long")
+    found = spread([numbers, more], "split", 50, receive, Uncounted(schema=schema)).collect()
+
+    assert sum(row.own for row in found) == 50
+    assert sum(row["values"] for row in found) == 200
+    assert all(row.own == row.more <= 3 for row in found)

@@ -20,13 +20,6 @@ def pack(*columns: npt.NDArray[np.generic]) -> bytes:
     return b"".join(column.view("<u8").data for column in columns)
 
 
-def unpack(blocks: pa.Array | pa.ChunkedArray, columns: int) -> tuple[Integers, ...]:
-    """Return the columns of all blocks, each int64 and as long as all blocks together; null blocks hold nothing."""
-    contents = [np.frombuffer(block.as_buffer(), dtype="<i8").reshape(columns, -1) for block in blocks.drop_null()]
-    joined = np.concatenate(contents, axis=1) if contents else np.empty((columns, 0), dtype=np.int64)
-    return tuple(joined)
-
-
 def divide(targets: Integers) -> Iterator[tuple[int, Integers]]:
     """Yield each target that occurs, and its rows in ascending order."""
     order = np.argsort(targets, kind="stable")

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dedup.kernels.runs.blocks import _murmur3, lists, pack, routes, rows, split, unlists, unpack, unrows
+from dedup.kernels.runs.blocks import _murmur3, lists, pack, routes, rows, split, unlists, unrows
 from tests import strategies
 from tests.kernels import ragged
 
@@ -21,9 +21,6 @@ SPARK_HASHES = {
     2**31 - 1: 133916647,
 }
 """SELECT hash(n) in Spark 4.1.4."""
-tables = st.integers(0, 6).flatmap(
-    lambda size: st.lists(st.lists(strategies.int64s, min_size=size, max_size=size), min_size=1, max_size=3)
-)
 
 
 def as_columns(lists_of_numbers, dtype=np.int64):
@@ -34,22 +31,6 @@ def test_a_block_is_its_columns_little_endian():
     block = pack(np.array([1, -2]), np.array([3, 2**64 - 1], dtype=np.uint64))
 
     assert block == b"".join(number.to_bytes(8, "little", signed=number < 0) for number in (1, -2, 3, 2**64 - 1))
-
-
-@given(st.lists(tables, max_size=4), st.integers(1, 3))
-def test_unpack_joins_the_rows_of_all_blocks(blocks, columns):
-    blocks = [(block * 3)[:columns] for block in blocks]
-    cells = pa.array([cell for block in blocks for cell in (pack(*as_columns(block)), None)], pa.binary())
-    expected = [[number for block in blocks for number in block[column]] for column in range(columns)]
-
-    assert [column.tolist() for column in unpack(cells, columns)] == expected
-    chunked = pa.chunked_array([cells[:1], cells[1:]], pa.binary())
-    assert [column.tolist() for column in unpack(chunked, columns)] == expected
-    assert [column.dtype for column in unpack(chunked, columns)] == [np.int64] * columns
-    if blocks:
-        assert [column.tolist() for column in unpack(cells[2:], columns)] == [
-            [number for block in blocks[1:] for number in block[column]] for column in range(columns)
-        ]
 
 
 @given(st.lists(st.tuples(st.integers(-2, 5), strategies.int64s, strategies.uint64s), max_size=30))
@@ -64,7 +45,7 @@ def test_split_sends_every_row_to_its_target_in_order(sent):
 
     received = {}
     for target, block in blocks:
-        left, right = unpack(pa.array([block]), 2)
+        left, right = np.frombuffer(block, "<i8").reshape(2, -1)
         received[target] = list(zip(left.tolist(), right.view(np.uint64).tolist(), strict=True))
     assert received == expected
     assert [target for target, _ in blocks] == sorted(expected)
