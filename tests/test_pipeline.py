@@ -189,6 +189,21 @@ def test_cells_partitions_and_graphframes_do_not_change_the_result(spark, tmp_pa
     assert rows(str(tmp_path / "whole"), "near_misses")
 
 
+def test_documents_read_again_by_tasks_are_without_what_layers_before_took(spark, tmp_path):
+    """Of two files some documents go whole, and all but short ones lose a line; near compares what is left."""
+    notice = "this notice stands in each of the documents of this corpus"
+    texts = [f"{notice}\n{text}" if len(text) > 20 else text for text in make_texts(8, originals=8)]
+    source = write(tmp_path / "in", [{"id": number, "text": text} for number, text in enumerate([*texts, texts[8]])], 2)
+    settings = ['layers=["exact", "lines", "near"]', "lines.documents=5"]
+    deduplicate(source, str(tmp_path / "memory"), *settings)
+    report = deduplicate_on_spark(spark, source, str(tmp_path / "tasks"), *settings)
+
+    assert report["search"] == "tasks"
+    assert_equal(tmp_path / "tasks", tmp_path / "memory")
+    assert len({row[-1] for row in rows(str(tmp_path / "tasks"), "edges")}) > 1
+    assert not any(notice in row[1] for row in rows(str(tmp_path / "tasks"), "kept"))
+
+
 @pytest.mark.parametrize("threshold", [0.5, 0.8, 1.0])
 def test_exact_mode_finds_every_pair(tmp_path, threshold):
     texts = make_texts(3, originals=25)
