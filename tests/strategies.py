@@ -70,15 +70,15 @@ def edges(draw: st.DrawFn, max_size: int = 40) -> list[tuple[int, int]]:
     return draw(st.lists(st.tuples(ends, ends), max_size=max_size))
 
 
-def runs(count: int) -> settings:
-    """Return the settings of examples that are runs of the job: so many, in the full profile four times as many. With 0
-    only the full profile makes any but those that are written out.
+def runs(count: int, nightly: int = 0) -> settings:
+    """Return the settings of examples that are runs of the job: so many, in the full profile four times as many, or as
+    many as is said. With 0 only the full profile makes any but those that are written out.
 
     None is shrunk; they share nothing but the Spark session.
     """
     is_full = settings().max_examples > 30
     return settings(
-        max_examples=max(4 * count, 1) if is_full else max(count, 1),
+        max_examples=max(nightly or 4 * count, 1) if is_full else max(count, 1),
         phases=[Phase.explicit, Phase.reuse, Phase.generate][: None if is_full or count else 1],
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )

@@ -1,8 +1,10 @@
 """Stores of small corpora, and what one run over all of their documents finds."""
 
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -71,6 +73,16 @@ def add(tables: Tables, name: str, rows: Sequence[Row], search: Search, *, anew:
     grown = bring(tables, name, rows, search, anew=anew).grown
     grown.finish("add")
     return grown
+
+
+def restore(folder: Path) -> None:
+    """Make a folder what it was at the first call, where it was: a store names outputs and inputs by whole paths."""
+    pristine = folder.with_name(f"{folder.name} as it was")
+    if pristine.exists():
+        shutil.rmtree(folder)
+        shutil.copytree(pristine, folder)
+    else:
+        shutil.copytree(folder, pristine)
 
 
 def take_down(tables: Tables, ids: Sequence[int], *, readmit: bool = False) -> Deleted:

@@ -1,6 +1,7 @@
 """Documents admitted to a store one by one."""
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -71,7 +72,7 @@ def list_ids(tables: Tables) -> list[int]:
     return sorted(Snapshot(tables=tables, state=read_state(tables)).places().doc_ids.tolist())
 
 
-@runs(2)
+@runs(1, nightly=8)
 @given(seed=st.integers(0, 2**32), by_representative=st.booleans(), held=st.booleans())
 def test_answers_are_those_of_a_batch_and_tables_those_of_one_run_whatever_happens(
     tmp_path_factory, monkeypatch, seed, by_representative, held
@@ -126,11 +127,17 @@ def test_answers_are_those_of_a_batch_and_tables_those_of_one_run_whatever_happe
     assert list_members(tables) == members_of(find_union([*there, Row(1000, "")], search))
 
 
-@pytest.fixture
-def tables(tmp_path):
-    tables = Tables(str(tmp_path / "store"))
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
+    """Return the path of a store, which each test has a copy of."""
+    tables = Tables(str(tmp_path_factory.mktemp("grown") / "store"))
     add(tables, "first", [Row(number, text) for number, text in enumerate(TEXTS)], SEARCH)
-    return tables
+    return tables.path
+
+
+@pytest.fixture
+def tables(grown, tmp_path):
+    return Tables(str(shutil.copytree(grown, tmp_path / "store")))
 
 
 def test_the_same_text_empty_ones_and_short_ones(tables):

@@ -16,7 +16,7 @@ from dedup.settings.files import load_config
 from dedup.store.state import read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import compact, vacuum
-from tests.store import list_edges, list_members
+from tests.store import list_edges, list_members, restore
 from tests.test_pipeline import make_texts
 
 TEXTS = make_texts(7, originals=6, copies=5)
@@ -58,6 +58,22 @@ def place(tmp_path):
     return Place(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    place = Place(tmp_path_factory.mktemp("made") / "here")
+    place.folder.mkdir()
+    place.add("a", numbered(TEXTS[:20]))
+    place.add("b", numbered(TEXTS[20:], 20))
+    return place
+
+
+@pytest.fixture
+def grown(made):
+    """Return a place with two batches."""
+    restore(made.folder)
+    return made
+
+
 def numbered(texts, first=0):
     return dict(enumerate(texts, first))
 
@@ -79,53 +95,45 @@ def test_outputs_of_batches_hold_together_what_one_run_keeps(place, tmp_path):
     assert sorted(told) == sorted(edges) == list_edges(Tables(str(place.store)))
 
 
-def test_kept_and_removed_of_a_batch_are_its_documents(place):
-    place.add("a", numbered(TEXTS[:20]))
-    place.add("b", numbered(TEXTS[20:], 20))
-
-    rows = [*place.read("b", "kept"), *place.read("b", "removed")]
+def test_kept_and_removed_of_a_batch_are_its_documents(grown):
+    rows = [*grown.read("b", "kept"), *grown.read("b", "removed")]
     assert {row["id"]: row["text"] for row in rows} == numbered(TEXTS[20:], 20)
-    report = json.loads((place.folder / "out-b" / "report.json").read_text())
+    report = json.loads((grown.folder / "out-b" / "report.json").read_text())
     assert report["documents"] == len(rows)
-    assert report["removed"] == len(place.read("b", "removed")) == len(place.read("b", "duplicates")) > 0
-    assert {row["representative_id"] for row in place.read("b", "duplicates")} & set(range(20))
+    assert report["removed"] == len(grown.read("b", "removed")) == len(grown.read("b", "duplicates")) > 0
+    assert {row["representative_id"] for row in grown.read("b", "duplicates")} & set(range(20))
 
 
-def test_the_same_batch_twice_changes_nothing(place, capsys):
-    place.add("a", numbered(TEXTS[:20]))
-    place.add("b", numbered(TEXTS[20:], 20))
-    before = place.content()
+def test_the_same_batch_twice_changes_nothing(grown, capsys):
+    before = grown.content()
 
-    assert place.add("a", numbered(TEXTS[:20])) == 0
+    assert grown.add("a", numbered(TEXTS[:20])) == 0
     assert "is finished" in capsys.readouterr().err
-    assert place.content() == before
+    assert grown.content() == before
     # But for the note of where its documents are now too.
-    assert place.add("a", numbered(TEXTS[:20]), output="out-again") == 0
-    after = place.content()
+    assert grown.add("a", numbered(TEXTS[:20]), output="out-again") == 0
+    after = grown.content()
     assert {path: after[path] for path in before} == before
     assert all("/batches/" in path for path in after.keys() - before.keys())
-    assert [row["operation"] for row in place.history()] == ["add", "add", "output"]
-    assert place.add("a", numbered(TEXTS[:20]), output="out-again") == 0
-    assert place.content() == after
+    assert [row["operation"] for row in grown.history()] == ["add", "add", "output"]
+    assert grown.add("a", numbered(TEXTS[:20]), output="out-again") == 0
+    assert grown.content() == after
     for table in ("kept", "removed", "duplicates", "edges", "near_misses"):
-        assert place.read("again", table) == place.read("a", table)
+        assert grown.read("again", table) == grown.read("a", table)
 
 
-def test_other_documents_under_the_name_of_a_batch_are_refused(place, capsys):
-    place.add("a", numbered(TEXTS[:20]))
-
-    assert place.add("a", numbered(TEXTS[1:20]), output="other") == 2
+def test_other_documents_under_the_name_of_a_batch_are_refused(grown, capsys):
+    assert grown.add("a", numbered(TEXTS[1:20]), output="other") == 2
     assert "'a' is in the store with other documents" in capsys.readouterr().err
-    assert [row["batch"] for row in place.history()] == ["a"]
+    assert [row["batch"] for row in grown.history()] == ["a", "b"]
 
 
-def test_ids_that_the_store_has_are_refused_by_name(place, capsys):
-    place.add("a", numbered(TEXTS[:20]))
-    before = place.content()
+def test_ids_that_the_store_has_are_refused_by_name(grown, capsys):
+    before = grown.content()
 
-    assert place.add("b", {100: "other", 7: "another"}) == 2
+    assert grown.add("c", {100: "other", 7: "another"}) == 2
     assert "column 'id' must hold ids that the store has not (got 1 that it has: 7)" in capsys.readouterr().err
-    assert place.content() == before
+    assert grown.content() == before
 
 
 @pytest.mark.parametrize(
@@ -138,10 +146,8 @@ def test_ids_that_the_store_has_are_refused_by_name(place, capsys):
         (["--set", "mode=exact"], 'needs mode = "lsh"'),
     ],
 )
-def test_other_settings_than_those_of_the_first_batch_are_refused(place, capsys, options, message):
-    place.add("a", numbered(TEXTS[:20]))
-
-    assert place.add("b", numbered(TEXTS[20:], 20), *options) == 2
+def test_other_settings_than_those_of_the_first_batch_are_refused(grown, capsys, options, message):
+    assert grown.add("c", numbered(TEXTS[20:], 100), *options) == 2
     assert message in capsys.readouterr().err
 
 
@@ -197,17 +203,15 @@ def test_a_jump_of_the_removal_rate_is_an_alert_against_the_batches_before(place
     assert place.add("b", numbered(TEXTS[:20], 100)) == 0
 
 
-def test_an_output_whose_store_was_vacuumed_cannot_be_made_again_and_one_line_says_so(place, capsys):
-    place.add("a", numbered(TEXTS[:20]))
-    place.add("b", numbered(TEXTS[20:], 20))
-    tables = Tables(str(place.store))
+def test_an_output_whose_store_was_vacuumed_cannot_be_made_again_and_one_line_says_so(grown, capsys):
+    tables = Tables(str(grown.store))
     compact(tables)
     vacuum(tables, 0)
-    before = place.content()
+    before = grown.content()
 
-    assert place.add("b", numbered(TEXTS[20:], 20), output="again") == 2
+    assert grown.add("b", numbered(TEXTS[20:], 20), output="again") == 2
     assert "vacuum has deleted what was there before it" in capsys.readouterr().err
-    assert place.content() == before
+    assert grown.content() == before
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750])

@@ -15,6 +15,7 @@ from dedup.run.comparing import name_snapshots
 from dedup.store.comparing import compare
 from dedup.store.snapshot import Snapshot
 from dedup.store.tables import Tables
+from tests.conftest import PROFILE
 from tests.engine import SEARCH, Row
 from tests.oracles import jaccard, shingle_set
 from tests.store import add
@@ -50,7 +51,7 @@ def tell(found) -> dict[tuple[str, str], dict[int, float]]:
     return told
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(3 if PROFILE == "full" else 1))
 def test_what_is_found_of_batches_and_of_stores_is_what_all_pairs_say(tmp_path, seed):
     texts = [*make_texts(seed, originals=6, copies=4), "", ""]
     chance = Random(seed)

@@ -46,7 +46,7 @@ def cut(rows: list[Row], chance: Random, most: int = 5) -> list[list[Row]]:
     return [rows[begin:end] for begin, end in zip([0, *bounds], [*bounds, len(rows)], strict=True)]
 
 
-@runs(3)
+@runs(2, nightly=12)
 @given(seed=st.integers(0, 2**32), search=searches)
 def test_batches_in_any_order_with_deletes_between_make_what_one_run_makes(tmp_path_factory, seed, search):
     tables, rows, chance = Tables(str(tmp_path_factory.mktemp("store"))), make_rows(seed), Random(seed)
@@ -83,7 +83,7 @@ def test_without_a_new_election_edges_are_those_of_one_run_and_no_lot_changes(tm
         assert kept[told[2]]
 
 
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", [4, pytest.param(5, marks=pytest.mark.full)])
 def test_buckets_that_grow_over_the_cap_and_shrink_below_it_have_the_edges_of_one_run(tmp_path, seed):
     chance = Random(seed)
     # Each differs in its own words, so a bucket over the cap leaves pairs to a centre or a circle.

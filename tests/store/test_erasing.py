@@ -23,6 +23,7 @@ from dedup.store.snapshot import Snapshot
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from tests.engine import Corpus, Row
+from tests.store import restore
 
 FIRST = 7_000_000_001
 
@@ -62,6 +63,20 @@ def fill(folder, form="parquet", named=lambda number: FIRST + number, mode="filt
         chosen = {"id_column": "id", "source_column": "source", "settings": {"output.mode": mode}, "engine": "memory"}
         store.add(f"{folder}/in{number}", f"b{number}", f"{folder}/out{number}", **chosen)
     return rows, store
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "here"
+    folder.mkdir()
+    return folder, *fill(folder)
+
+
+@pytest.fixture
+def filled(made):
+    """Return a folder that is filled, and its documents and store."""
+    restore(made[0])
+    return made
 
 
 def read_all(folder):
@@ -147,16 +162,15 @@ def test_no_byte_is_left_of_what_is_erased_and_all_else_is(tmp_path, form, named
     assert (again["documents"], again["absent"], again["files"]) == (0, 6, [])
 
 
-def test_documents_are_chosen_by_source_and_by_text_too(tmp_path):
-    rows, store = fill(tmp_path)
+def test_documents_are_chosen_by_source_and_by_text_too(filled):
+    folder, rows, store = filled
     assert store.erase(where={"source": "s1"})["documents"] == 16
     assert store.erase(where={"batch": "b0", "source": "s2"})["documents"] == 4
     receipt = store.erase(texts=[rows[2]["text"].upper() + "!", "nothing like it"])
 
     assert (receipt["documents"], receipt["selection"]) == (1, "texts")
     kept = (
-        pq.read_table(tmp_path / "out2/kept")["id"].to_pylist()
-        + pq.read_table(tmp_path / "out2/removed")["id"].to_pylist()
+        pq.read_table(folder / "out2/kept")["id"].to_pylist() + pq.read_table(folder / "out2/removed")["id"].to_pylist()
     )
     assert rows[2]["id"] not in kept
     assert rows[5]["id"] not in kept
@@ -165,16 +179,16 @@ def test_documents_are_chosen_by_source_and_by_text_too(tmp_path):
         store.erase()
 
 
-def test_a_receipt_tells_a_change_and_names_nobody(tmp_path, capsys):
-    rows, store = fill(tmp_path)
-    key = tmp_path / "key"
+def test_a_receipt_tells_a_change_and_names_nobody(filled, capsys):
+    folder, rows, store = filled
+    key = folder / "key"
     key.write_text("a secret of more than 16 bytes")
     key.chmod(0o600)
-    pq.write_table(pa.table({"id": [rows[4]["id"], rows[7]["id"]]}), tmp_path / "gone.parquet")
-    arguments = [str(store.path), "--ids", f"{tmp_path}/gone.parquet", "--sign-with", str(key)]
-    assert cli.main([*arguments, "--receipt", f"{tmp_path}/receipt.json"]) == 0
+    pq.write_table(pa.table({"id": [rows[4]["id"], rows[7]["id"]]}), folder / "gone.parquet")
+    arguments = [str(store.path), "--ids", f"{folder}/gone.parquet", "--sign-with", str(key)]
+    assert cli.main([*arguments, "--receipt", f"{folder}/receipt.json"]) == 0
     assert "documents                  2" in capsys.readouterr().out
-    content = (tmp_path / "receipt.json").read_text()
+    content = (folder / "receipt.json").read_text()
     receipt = json.loads(content)
 
     assert erasing.is_signed(receipt, key.read_bytes().strip())
@@ -188,36 +202,34 @@ def test_a_receipt_tells_a_change_and_names_nobody(tmp_path, capsys):
     assert all(erasing.digest_file(erasing.Storage(), name) == digest for name, digest in present.items())
 
 
-def test_outputs_that_were_moved_are_told_and_can_be_given(tmp_path):
-    rows, store = fill(tmp_path)
-    (tmp_path / "out1").rename(tmp_path / "moved")
+def test_outputs_that_were_moved_are_told_and_can_be_given(filled):
+    folder, rows, store = filled
+    (folder / "out1").rename(folder / "moved")
     receipt = store.erase([rows[1]["id"]])
-    assert receipt["outputs_missing"] == [f"{tmp_path}/out1"]
-    assert rows[1]["id"] in PublishedOutput(f"{tmp_path}/moved").find([rows[1]["id"]])
+    assert receipt["outputs_missing"] == [f"{folder}/out1"]
+    assert rows[1]["id"] in PublishedOutput(f"{folder}/moved").find([rows[1]["id"]])
 
-    store.erase([rows[1]["id"]], outputs=[tmp_path / "moved"])
-    assert not PublishedOutput(f"{tmp_path}/moved").find([rows[1]["id"]])
-
-
-def test_a_batch_written_once_more_is_known_by_both_outputs(tmp_path):
-    rows, store = fill(tmp_path)
-    deduplicate(
-        f"{tmp_path}/in2", f"{tmp_path}/more", store=store.path, batch="b2", id_column="id", source_column="source"
-    )
-
-    assert store.erase([rows[2]["id"]])["outputs"].count(f"{tmp_path}/more") == 1
-    assert not PublishedOutput(f"{tmp_path}/more").find([rows[2]["id"]])
+    store.erase([rows[1]["id"]], outputs=[folder / "moved"])
+    assert not PublishedOutput(f"{folder}/moved").find([rows[1]["id"]])
 
 
-def test_what_was_admitted_is_erased_too(tmp_path):
-    _, store = fill(tmp_path)
+def test_a_batch_written_once_more_is_known_by_both_outputs(filled):
+    folder, rows, store = filled
+    deduplicate(f"{folder}/in2", f"{folder}/more", store=store.path, batch="b2", id_column="id", source_column="source")
+
+    assert store.erase([rows[2]["id"]])["outputs"].count(f"{folder}/more") == 1
+    assert not PublishedOutput(f"{folder}/more").find([rows[2]["id"]])
+
+
+def test_what_was_admitted_is_erased_too(filled):
+    folder, _, store = filled
     row = {"id": 8_000_000_001, "text": " ".join(f"admitted{place}" for place in range(30))}
     store.admit([row["text"]], ids=[row["id"]])
     own, shingles = list_traces(row)
-    assert any(find(tmp_path, shingles).values())
+    assert any(find(folder, shingles).values())
 
     assert store.erase([row["id"]])["documents"] == 1
-    assert not any(find(tmp_path, [*own, *shingles]).values())
+    assert not any(find(folder, [*own, *shingles]).values())
 
 
 def test_no_byte_is_left_of_what_other_layers_tell_of_it(tmp_path):

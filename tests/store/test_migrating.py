@@ -12,7 +12,7 @@ from dedup.store.lookup import View
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
-from tests.store import list_edges, list_members
+from tests.store import list_edges, list_members, restore
 from tests.store.test_batches import Place, numbered
 from tests.test_pipeline import make_texts
 
@@ -30,12 +30,19 @@ def no_plots(monkeypatch):
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
 
 
-@pytest.fixture
-def place(tmp_path):
-    place = Place(tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = Place(tmp_path_factory.mktemp("made") / "here")
+    place.folder.mkdir()
     for name, texts in PARTS.items():
         place.add(name, texts, *(["--reelect"] if name == "b" else []))
-    return place
+    return place.folder
+
+
+@pytest.fixture
+def place(folder):
+    restore(folder)
+    return Place(folder)
 
 
 def take_down(place, store, ids):

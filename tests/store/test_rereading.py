@@ -9,6 +9,7 @@ import dedup
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import read_state
 from dedup.store.upkeep import check
+from tests.store import restore
 from tests.store.sides import Side, deal, write
 from tests.test_pipeline import make_texts
 
@@ -26,15 +27,32 @@ def grow(folder, settings, paths, spark=None) -> Side:
     return side
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Side:
+    folder = tmp_path_factory.mktemp("made") / "here"
+    folder.mkdir()
+    return grow(
+        folder / "without", LEFT, [write(folder / f"{number}.parquet", rows) for number, rows in enumerate(BATCHES)]
+    )
+
+
 @pytest.fixture
-def paths(tmp_path) -> list[Path]:
-    return [write(tmp_path / f"{number}.parquet", rows) for number, rows in enumerate(BATCHES)]
+def without(made) -> Side:
+    """Return a store without shingle sets."""
+    restore(made.folder.parent)
+    return made
+
+
+@pytest.fixture
+def paths(without) -> list[Path]:
+    """Return its batches."""
+    return [without.folder.with_name(f"{number}.parquet") for number in range(len(BATCHES))]
 
 
 @pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_without_shingle_sets_all_is_as_with_them(tmp_path, paths, request, on_spark):
-    spark = request.getfixturevalue("spark") if on_spark else None
-    one, other = grow(tmp_path / "with", {}, paths), grow(tmp_path / "without", LEFT, paths, spark)
+def test_without_shingle_sets_all_is_as_with_them(tmp_path, without, paths, request, on_spark):
+    one = grow(tmp_path / "with", {}, paths)
+    other = grow(tmp_path / "without", LEFT, paths, request.getfixturevalue("spark")) if on_spark else without
     texts = [*BATCHES[2].values()]
 
     for number in range(len(paths)):
@@ -51,8 +69,7 @@ def test_without_shingle_sets_all_is_as_with_them(tmp_path, paths, request, on_s
 
 
 @pytest.mark.parametrize("change", ["gone", "other"])
-def test_a_text_that_is_gone_or_another_is_told(tmp_path, paths, change):
-    side = grow(tmp_path / "store", LEFT, paths)
+def test_a_text_that_is_gone_or_another_is_told(without, paths, change):
     rows = pq.read_table(paths[2])
     if change == "gone":
         paths[2].unlink()
@@ -60,11 +77,11 @@ def test_a_text_that_is_gone_or_another_is_told(tmp_path, paths, change):
         write(paths[2], {number: f"{text} more" for number, text in BATCHES[2].items()})
 
     with pytest.raises(dedup.StorageError, match=r"2\.parquet: must be as a batch of the store has read it"):
-        dedup.Store(side.tables.path).lookup(rows["text"].to_pylist())
+        dedup.Store(without.tables.path).lookup(rows["text"].to_pylist())
 
 
-def test_what_keeps_no_texts_is_refused(tmp_path, paths):
-    store = dedup.Store(grow(tmp_path / "store", LEFT, paths).tables.path)
+def test_what_keeps_no_texts_is_refused(tmp_path, without, paths):
+    store = dedup.Store(without.tables.path)
     with pytest.raises(dedup.ConfigError, match="false needs files as input"):
         store.add([{"id": 1, "text": "a"}], "3", **(SETTINGS | LEFT))
     with pytest.raises(dedup.ConfigError, match="must hold shingle sets"):

@@ -25,12 +25,18 @@ from tests.test_pipeline import make_texts
 ROWS = [Row(number + 7_000_000_001, text) for number, text in enumerate(make_texts(3, originals=8))]
 
 
-@pytest.fixture
-def tables(tmp_path):
-    tables = Tables(str(tmp_path / "store"))
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
+    """Return the path of a store, which each test has a copy of."""
+    tables = Tables(str(tmp_path_factory.mktemp("grown") / "store"))
     for number in range(4):
         add(tables, f"{number}", ROWS[number::4], SEARCH)
-    return tables
+    return tables.path
+
+
+@pytest.fixture
+def tables(grown, tmp_path):
+    return Tables(str(shutil.copytree(grown, tmp_path / "store")))
 
 
 def find(folder, content: bytes) -> list[Path]:
@@ -174,11 +180,18 @@ def test_the_commands_tell_what_they_did(tables, tmp_path, capsys):
 NAMES = ["a", "b", "a\rb", "a\nb", "c\r", "c", "{d}", "", " "]
 
 
-@pytest.fixture
-def named(tmp_path):
-    """Return a store of ids that are hard to write, and a function that deletes those of a file from it."""
-    tables = Tables(str(tmp_path / "store"))
+@pytest.fixture(scope="module")
+def hardly_named(tmp_path_factory):
+    """Return the path of a store of ids that are hard to write."""
+    tables = Tables(str(tmp_path_factory.mktemp("named") / "store"))
     add(tables, "a", [Row(name, f"text number {place}") for place, name in enumerate(NAMES)], SEARCH)
+    return tables.path
+
+
+@pytest.fixture
+def named(hardly_named, tmp_path):
+    """Return a function that deletes the ids of a file from a copy of that store."""
+    tables = Tables(str(shutil.copytree(hardly_named, tmp_path / "store")))
 
     def act(content):
         (tmp_path / "ids").write_bytes(content)
