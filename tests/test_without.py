@@ -17,6 +17,7 @@ from dedup.run.pipeline import run
 from dedup.run.start import start
 from dedup.settings.files import load_config
 from tests import oracles
+from tests.conftest import PROFILE
 
 DROPS = ("others", "all", "without")
 THRESHOLD = 0.6
@@ -101,7 +102,7 @@ def settings(linkage, drop, **more):
 @pytest.mark.parametrize("linkage", ["component", "representative"])
 @pytest.mark.parametrize("named", [int, str])
 def test_what_goes_is_what_the_other_corpus_has_as_a_slow_search_says(tmp_path, linkage, drop, named):
-    for seed in range(3):
+    for seed in range(3 if PROFILE == "full" else 1):
         folder = tmp_path / str(seed)
         folder.mkdir()
         own, others = write(folder, Random(seed), named)

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dedup.files.delete_spans import delete_spans
@@ -16,6 +16,7 @@ from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers import repeats
 from dedup.layers.passages import Passages, PassagesLayer
 from tests import oracles
+from tests.conftest import PROFILE
 from tests.layers.tiny import TinyEngine
 
 LENGTH = 10
@@ -77,6 +78,7 @@ def tokens_of(text):
 
 
 @given(corpora, st.booleans(), st.integers(0, 99))
+@settings(max_examples=settings().max_examples if PROFILE == "full" else 20)
 @example([[0] * 1000], True, 0)
 @example([[0, 1] * 30, [0] * 10 + [1] * 10, [1] * 9], True, 0)
 @example([[0] * 9, [0] * 9, [1] * 10, [1] * 10], False, 0)
@@ -138,6 +140,7 @@ def test_texts_come_back_from_what_is_left_and_the_spans(corpus, ends):
 
 
 @given(corpora, st.integers(1, 9), st.sampled_from(["cut", "drop", "mark"]), st.booleans())
+@settings(max_examples=settings().max_examples if PROFILE == "full" else 10)
 def test_one_answer_for_any_partitions_and_order(corpus, seed, action, keep_first):
     texts = {f"id {n}": " ".join(WORDS[word] for word in of) for n, of in enumerate(corpus)}
 

@@ -25,11 +25,13 @@ from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
 from dedup.tables import arrow
+from tests.conftest import PROFILE
 from tests.layers.tiny import TinyEngine
 from tests.paraphrases import draw as draw_triples
 from tests.test_pipeline import rows
 
 THRESHOLD = 0.9
+RUNS = 3 if PROFILE == "full" else 2
 
 
 def make_layer(threshold=THRESHOLD, most=150, rules=(("smallest_id", ""),), per_source=0, **settings):
@@ -122,7 +124,7 @@ def elect(count, edges):
     return owners
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if PROFILE == "full" else 3))
 def test_it_finds_what_comparing_all_with_all_finds(seed):
     vectors, texts = draw(seed)
     documents = [*zip(vectors, texts, strict=True)]
@@ -156,7 +158,7 @@ def make_families(seed, count, dimensions, spread):
 def test_cells_find_near_neighbours_and_say_how_many(monkeypatch):
     monkeypatch.setattr(cells, "ONE_CELL", 100)
     monkeypatch.setattr(cells, "PART_BYTES", 1 << 15)
-    vectors = make_families(1, 900, 16, 0.15)
+    vectors = make_families(1, 900 if PROFILE == "full" else 600, 16, 0.15)
     documents = [*enumerate("to be" for _ in vectors)]
 
     found = [
@@ -172,7 +174,7 @@ def test_cells_find_near_neighbours_and_say_how_many(monkeypatch):
     matrix = np.array(vectors, np.float32).astype(float)
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
     near = np.argwhere(np.triu(matrix @ matrix.T >= THRESHOLD, 1))
-    assert len(near) > 300
+    assert len(near) > len(vectors) / 3
     assert len({pair[:2] for pair in told[0]} & {*map(tuple, near.tolist())}) >= 0.99 * len(near)
     search = found[0].details["search"]
     assert search["cells"] > 1
@@ -263,12 +265,12 @@ def test_vectors_learned_from_the_corpus_are_those_of_any_partitioning(monkeypat
     texts = [text for triple in draw_triples(5, 25) for text in (triple.text, triple.paraphrase)]
     layer = replace(make_layer(), settings=Semantic(threshold=0.4), labels=None)
 
-    found = [layer.find(TinyEngine([*enumerate(texts)], seed=seed, partitions=1 + seed)) for seed in range(3)]
+    found = [layer.find(TinyEngine([*enumerate(texts)], seed=seed, partitions=1 + seed)) for seed in range(RUNS)]
 
     told = [sorted(tuple(row.values()) for row in each.cosines.to_pylist()) for each in found]
-    assert told[0] == told[1] == told[2]
+    assert told == told[:1] * RUNS
     assert len(told[0]) > 10
-    assert [each.details for each in found] == [found[0].details] * 3
+    assert [each.details for each in found] == [found[0].details] * RUNS
 
 
 def test_a_check_lists_removals_of_earlier_layers_whose_vectors_disagree():
