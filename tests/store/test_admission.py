@@ -72,7 +72,7 @@ def list_ids(tables: Tables) -> list[int]:
     return sorted(Snapshot(tables=tables, state=read_state(tables)).places().doc_ids.tolist())
 
 
-@runs(1, nightly=8)
+@runs(2)
 @given(seed=st.integers(0, 2**32), by_representative=st.booleans(), held=st.booleans())
 def test_answers_are_those_of_a_batch_and_tables_those_of_one_run_whatever_happens(
     tmp_path_factory, monkeypatch, seed, by_representative, held

@@ -42,7 +42,7 @@ def describe(brought, threshold):
     return [sorted(map(repr, table.to_pylist())) for table in tables], rest
 
 
-@runs(1, nightly=8)
+@runs(2)
 @given(seed=st.integers(0, 2**32), search=searches)
 def test_batches_of_a_hostile_engine_are_those_of_the_memory_engine(tmp_path_factory, seed, search):
     one, other = (Tables(str(tmp_path_factory.mktemp("store"))) for _ in range(2))
