@@ -84,6 +84,12 @@ def runs(count: int, nightly: int = 0) -> settings:
     )
 
 
+def several(times: int) -> settings:
+    """Return the settings of so many times as many examples, in the full profile."""
+    most = settings().max_examples
+    return settings(max_examples=times * most if most > 30 else most)
+
+
 word_settings = st.one_of(
     st.fixed_dictionaries(
         {},

@@ -19,7 +19,7 @@ SEEN = {"rows": 5, "bytes": 120}
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 0.01, "PATIENCE_SECONDS": 0.02}.items():
+    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 0.001, "PATIENCE_SECONDS": 0.002}.items():
         monkeypatch.setattr(dedup.run.lock, name, seconds)
 
 

@@ -9,7 +9,7 @@ from dedup.run import pipeline
 from tests.conftest import PROFILE
 from tests.draws import Draw, tell
 
-PARTS, COUNT, ON_SPARK = (4, 300, range(12)) if PROFILE == "full" else (4, 8, (1,))
+PARTS, COUNT, ON_SPARK = (4, 300, range(12)) if PROFILE == "full" else (2, 6, (1,))
 FIRST = datetime.now(UTC).toordinal() * 10_000 if PROFILE == "full" else 0
 """Every night has seeds of its own."""
 

@@ -275,8 +275,8 @@ def test_a_copy_of_a_file_that_has_changed_is_not_made(corpus, deduplicate, outp
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.zst", "a.csv", "a.csv.gz", "a.parquet"])
 def test_a_file_of_many_blocks_is_read_and_written_as_one_of_few(tmp_path, output, monkeypatch, name, mode):
     """Duplicates, and the examples of the report, lie far from the beginning of their file."""
-    texts = [f"{number} {' '.join(WORDS[number % 7 :])} {number}" for number in range(200)]
-    texts += [f"{text} again" for text in texts[150:]]
+    texts = [f"{number} {' '.join(WORDS[number % 7 :])} {number}" for number in range(80)]
+    texts += [f"{text} again" for text in texts[60:]]
     table = pa.table({"id": range(len(texts)), "text": texts})
     (tmp_path / "in").mkdir(exist_ok=True)
     source = tmp_path / "in" / name
@@ -289,13 +289,13 @@ def test_a_file_of_many_blocks_is_read_and_written_as_one_of_few(tmp_path, outpu
         with pa.output_stream(source, compression="detect") as stream:
             stream.write("".join(f"{line}\n" for line in lines).encode())
     monkeypatch.setattr(records, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(opening, "SPLIT_BYTES", 20_000)
-    monkeypatch.setattr(opening, "ALONE_BYTES", 10_000)
+    monkeypatch.setattr(opening, "SPLIT_BYTES", 8000)
+    monkeypatch.setattr(opening, "ALONE_BYTES", 4000)
     config = load_config(None, None, ["input.id_column=id", f"mode={mode}"])
     report = run_in_memory(Job(inputs=[str(tmp_path / "in")], output=output, config=config))
 
-    assert report["documents"] == 250
-    assert report["near"] >= 50
+    assert report["documents"] == 100
+    assert report["near"] >= 20
     examples = [each for one in report["largest_components"] for each in one["examples"]]
     assert len(examples) > 3
     assert all(each["text"] == " ".join(texts[int(each["id"])][:200].split()) for each in examples)

@@ -20,7 +20,7 @@ from dedup.files.listing import COMPRESSIONS, list_files
 from dedup.files.source import open_source
 from dedup.files.splits import split_files
 
-COUNT = 300
+COUNT = 120
 TEXTS = [
     None if row % 11 == 0 else ("é" if row % 7 else "") + f'word {row}, "q"\r\n' * (row % 30) for row in range(COUNT)
 ]
@@ -92,7 +92,7 @@ def test_chosen_rows_are_read_alone(tmp_path, monkeypatch, name, split_bytes):
     path = place(tmp_path, name)
     pieces = read(path)
     texts = dict(zip(column(pieces, "row"), column(pieces, "text"), strict=True))
-    chosen = np.array(sorted(texts))[[0, 1, 77, 78, 200, COUNT - 1]]
+    chosen = np.array(sorted(texts))[[0, 1, 77, 78, 100, COUNT - 1]]
 
     found = read(path, split_bytes, {0: chosen})
 

@@ -4,29 +4,29 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 COSTLY = {"numba", "scipy", "pyarrow", "pandas", "pyspark"}
 
 
-def imported(modules):
-    """Return the packages that a process has imported after these modules."""
-    code = f"import json, sys, {modules}; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
-    return {
-        *json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-    }
+def list_imported(*modules):
+    """Return the packages that a process has imported after each of these modules, one after another."""
+    code = f"""
+import importlib, json, sys
+for module in {modules}:
+    importlib.import_module(f"dedup.{{module}}")
+    print(json.dumps([module, sorted({{name.split(".")[0] for name in sys.modules}})]))
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return {module: {*packages} for module, packages in map(json.loads, said.splitlines())}
 
 
-@pytest.mark.parametrize("module", ["hashing", "curve", "runs"])
-def test_the_ground_floor_imports_neither_numba_nor_scipy_nor_pyarrow(module):
-    packages = imported(f"dedup.kernels.{module}")
+def test_the_ground_floor_imports_neither_numba_nor_scipy_nor_pyarrow():
+    imported = list_imported("kernels.hashing", "kernels.curve", "kernels.runs")
 
-    assert "numpy" in packages
-    assert packages & COSTLY == set()
+    assert "numpy" in imported["kernels.hashing"]
+    assert {module: packages & COSTLY for module, packages in imported.items()} == dict.fromkeys(imported, set())
 
 
-@pytest.mark.parametrize(
-    "module", ["kernels.features", "kernels.text.tokenizer", "plan.answer", "plan.sample", "explain.result"]
-)
-def test_nothing_imports_numba_before_a_kernel_runs(module):
-    assert "numba" not in imported(f"dedup.{module}")
+def test_nothing_imports_numba_before_a_kernel_runs():
+    modules = ("kernels.features", "kernels.text.tokenizer", "plan.answer", "plan.sample", "explain.result")
+
+    assert [module for module, packages in list_imported(*modules).items() if "numba" in packages] == []

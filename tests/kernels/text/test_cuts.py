@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.kernels.text.cuts import fit
@@ -57,7 +57,7 @@ def test_punctuation_that_parts_two_words_stays():
 spans = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=3)
 
 
-@settings(max_examples=4 * settings().max_examples)
+@strategies.several(4)
 @given(strategies.texts(), spans, st.integers(0, 5), strategies.words)
 def test_what_is_left_has_the_tokens_that_it_had(text, drawn, near, tokenizer):
     every = tokens_of(text, tokenizer)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import regex
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dedup.kernels.hashing import expand, key_fingerprint, mix
@@ -36,19 +36,19 @@ def hashes_of(texts, seed=1):
     return [[oracles.token_hash(token, seed) for token in oracles.tokens(each)] for each in texts]
 
 
-@settings(max_examples=4 * settings().max_examples)
+@strategies.several(4)
 @given(strategies.documents(), strategies.seeds)
 def test_tokens_are_those_of_the_contract(documents, seed):
     assert tokens_of(pa.array(documents, pa.string()), seed) == hashes_of(documents, seed)
 
 
-@settings(max_examples=2 * settings().max_examples)
+@strategies.several(2)
 @given(strategies.cells())
 def test_bytes_that_are_not_utf8_separate_and_null_is_empty(cells):
     assert tokens_of(pa.array(cells, pa.binary())) == hashes_of(cells)
 
 
-@settings(max_examples=3 * settings().max_examples)
+@strategies.several(3)
 @given(strategies.documents(), strategies.word_settings)
 def test_what_counts_can_be_chosen(documents, chosen):
     expected = [[oracles.token_hash(token, 1) for token in oracles.tokens(each, **chosen)] for each in documents]
@@ -257,7 +257,7 @@ def test_surrogates_have_no_class():
     assert not characters.unicode_classes()[0xD800:0xE000].any()
 
 
-@settings(max_examples=4 * settings().max_examples)
+@strategies.several(4)
 @given(strategies.documents(), strategies.words)
 @example(["ΟΔΟΣ ΣΑΣ", "a\u0301b e\u0301", "\u1100\u1161\u11a8각"], UnicodeWords())
 def test_the_characters_of_tokens_are_those_tokens(texts, tokenizer):
@@ -333,7 +333,7 @@ def check_loops(texts, tokenizer):
     assert np.diff(places.widths).tolist() == [*map(len, tokens)]
 
 
-@settings(max_examples=3 * settings().max_examples)
+@strategies.several(3)
 @given(strategies.documents(), strategies.words)
 def test_the_loops_find_the_tokens_of_the_oracle_in_numpy(texts, tokenizer):
     check_loops(texts, tokenizer)
