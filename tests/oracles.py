@@ -112,7 +112,8 @@ def shingle_set(
 
 
 def jaccard(left: frozenset, right: frozenset) -> Fraction:
-    return Fraction(len(left & right), max(len(left | right), 1))
+    shared = len(left & right)
+    return Fraction(shared, max(len(left) + len(right) - shared, 1))
 
 
 def similar_pairs(sets: Mapping, threshold: float | Fraction) -> dict[tuple, Fraction]:

@@ -69,16 +69,16 @@ def test_what_a_long_copy_changes_is_found_among_what_it_keeps():
 
 @pytest.mark.parametrize("vocabulary", [1, 110])
 def test_texts_of_few_words_take_no_square(vocabulary):
-    # Of words that no text is cut behind, each at a thousand places: looked at pair by pair they take minutes.
+    # Of words that no text is cut behind, each at hundreds of places: looked at pair by pair they take minutes.
     words = [word for word in map("w{}".format, range(200)) if crc32(word.encode()) % 16][:vocabulary]
     chance = random.Random(vocabulary)
-    sides = [chance.choices(words, k=100_000 + number) for number in range(2)]
+    sides = [chance.choices(words, k=50_000 + number) for number in range(2)]
     texts = [" ".join(["same", *side, "end"]) for side in sides]
     begin = time.process_time()
 
     pieces = align(*texts)
 
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 2.5
     assert_true(pieces, *texts)
     assert pieces[0].shared
     assert pieces[-1].shared

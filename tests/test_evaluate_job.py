@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import subprocess
 import sys
 from functools import partial
 
@@ -10,12 +11,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dedup.cli import main
 from dedup.run.session import ROOT
 from tests.test_jobs import ROWS, assert_mistake
 from tests.test_jobs import start as start_any
 
 start = partial(start_any, program=(sys.executable, ROOT / "jobs" / "evaluate.py"))
 start_without_java = partial(start, JAVA_HOME="/nonexistent", PATH="/usr/bin:/bin")
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Return a function that runs the command in this process, where Spark cannot start."""
+    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
+
+    def act(*arguments):
+        try:
+            status = main(["evaluate", *arguments])
+        except SystemExit as end:
+            status = end.code
+        return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
+
+    return act
 
 
 def test_the_command_prints_a_table_and_writes_the_answer_without_java(tmp_path):
@@ -53,8 +70,8 @@ def test_the_command_prints_a_table_and_writes_the_answer_without_java(tmp_path)
         (["--exact", "--other-config", "/nonexistent/a.toml"], ["/nonexistent/a.toml: must be a readable file"]),
     ],
 )
-def test_a_mistake_in_the_settings_is_answered_before_spark_starts(arguments, words):
-    assert_mistake(start_without_java("--input", "in.parquet", *arguments), *words)
+def test_a_mistake_in_the_settings_is_answered_before_spark_starts(call, arguments, words):
+    assert_mistake(call("--input", "in.parquet", *arguments), *words)
 
 
 def test_spark_is_started_where_it_is_asked_for(tmp_path):
@@ -69,8 +86,8 @@ def test_spark_is_started_where_it_is_asked_for(tmp_path):
 @pytest.mark.parametrize(
     "arguments", [[], ["--exact", "--planted", "5"], ["--planted", "0"], ["--exact", "--sample", "x"]]
 )
-def test_one_source_of_truth_is_asked_for(arguments):
-    done = start_without_java("--input", "in.parquet", *arguments)
+def test_one_source_of_truth_is_asked_for(call, arguments):
+    done = call("--input", "in.parquet", *arguments)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(r"dedup: .* \(dedup evaluate --help tells more\)\n", done.stderr)

@@ -20,6 +20,7 @@ import pytest
 
 from dedup import __version__
 from dedup.cli.run import main
+from dedup.run import session
 from dedup.run.session import LOCAL_CONF, ROOT
 
 JOB = ROOT / "jobs" / "deduplicate.py"
@@ -237,8 +238,9 @@ def test_a_fault_is_shown_with_its_traceback(source, tmp_path):
         (["--config", "/nonexistent/a.toml"], ["/nonexistent/a.toml: must be a readable file"]),
     ],
 )
-def test_a_mistake_in_the_settings_is_answered_before_spark_starts(arguments, words):
-    assert_mistake(start_without_java("--input", "in.parquet", "--output", "out", *arguments), *words)
+def test_a_mistake_in_the_settings_is_answered_before_spark_starts(call, monkeypatch, arguments, words):
+    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
+    assert_mistake(call("--input", "in.parquet", "--output", "out", *arguments), *words)
 
 
 def test_without_java_one_line_says_that_spark_did_not_start(source, tmp_path):
@@ -247,18 +249,18 @@ def test_without_java_one_line_says_that_spark_did_not_start(source, tmp_path):
     assert_mistake(done, "Spark did not start", "/nonexistent/bin/java: No such file", "needs Java 17 to")
 
 
-@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_392", "26"])
-def test_a_java_that_does_not_serve_is_one_line_that_names_what_does(source, tmp_path, version):
+def test_a_java_that_does_not_serve_is_one_line_that_names_what_does(source, tmp_path, monkeypatch):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text(f'#!/bin/sh\necho \'openjdk version "{version}" 2030-01-01\' >&2\n[ "$1" = -version ]\n')
-    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for release, version in {26: "26", 11: "11.0.2", 8: "1.8.0_392"}.items():
+        java.write_text(f'#!/bin/sh\necho \'openjdk version "{version}" 2030-01-01\' >&2\n[ "$1" = -version ]\n')
+        java.chmod(0o755)
+        assert (session._find_java(), session._serves(release)) == (release, False)
 
-    spark = ("--set", "engine=spark")
-    done = start("--input", source, "--output", tmp_path / "out", *spark, JAVA_HOME=str(tmp_path))
+    done = start("--input", source, "--output", tmp_path / "out", "--set", "engine=spark")
 
-    release = version.removeprefix("1.").split(".")[0]
-    assert_mistake(done, "needs Java 17 to 2", "set JAVA_HOME", f"(got Java {release})")
+    assert_mistake(done, "needs Java 17 to 2", "set JAVA_HOME", "(got Java 8)")
 
 
 def test_the_version_and_the_help_need_no_spark():

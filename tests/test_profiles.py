@@ -47,7 +47,7 @@ def name_profile(row):
     return "code" if row["type"] in {"py", "c"} else "zh" if row["lang"] == "zh" else "default"
 
 
-def make_rows(rng, families=40):
+def make_rows(rng, families=24):
     """Return families of edited copies, whose members are of several profiles."""
     rows = []
     for _ in range(families):

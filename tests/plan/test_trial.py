@@ -19,10 +19,11 @@ from dedup.plan.sample import measure_corpus
 from dedup.plan.show import to_text
 from dedup.plan.trial import search_drawn
 from dedup.settings.files import load_config
+from tests.conftest import PROFILE
 from tests.corpora import Corpus
 from tests.plan.families import make_chains, make_templates
 
-DOCUMENTS = 400
+DOCUMENTS = 400 if PROFILE == "full" else 200
 
 
 def write(path, texts):
@@ -139,7 +140,7 @@ def test_a_plan_of_a_larger_corpus_grows_with_it(tmp_path):
 
 def test_a_plan_shows_its_ranges_as_low_to_high(tmp_path):
     path = write(tmp_path / "a.parquet", make_chains(DOCUMENTS))
-    found = answer(PlanQuestion(config=load_config(), sample=path, documents=800))
+    found = answer(PlanQuestion(config=load_config(), sample=path, documents=2 * DOCUMENTS))
     shown = to_text(found)
     [edges] = [stage for stage in found["capacity"]["stages"] if stage["name"] == "edges"]
 
@@ -184,13 +185,17 @@ def test_passages_are_counted_in_the_documents_that_near_keeps(tmp_path):
 def test_a_plan_has_a_stage_of_passages_and_names_layers_that_it_does_not_count(tmp_path):
     path = write(tmp_path / "a.parquet", make_chains(DOCUMENTS))
     layers = 'layers=["lines", "near", "passages"]'
-    plain, more, blind = ask(path, documents=800), ask(path, layers, documents=800), ask(None, layers, documents=800)
+    plain, more, blind = (
+        ask(path, documents=2 * DOCUMENTS),
+        ask(path, layers, documents=2 * DOCUMENTS),
+        ask(None, layers, documents=2 * DOCUMENTS),
+    )
 
     names = [stage["name"] for stage in more["stages"]]
     assert names == [*(stage["name"] for stage in plain["stages"][:-1]), "passages", "output"]
     assert more["shuffle_bytes"] > 1.01 * plain["shuffle_bytes"]
     assert [each["uncounted"] for each in (plain, more, blind)] == [[], ["lines"], ["lines", "passages"]]
-    shown = to_text(answer(PlanQuestion(config=load_config(None, None, [layers]), documents=800)))
+    shown = to_text(answer(PlanQuestion(config=load_config(None, None, [layers]), documents=2 * DOCUMENTS)))
     assert "Not in this plan: the layers lines, passages." in shown
 
 
