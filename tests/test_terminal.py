@@ -11,6 +11,7 @@ import sys
 import termios
 import threading
 import time
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -169,38 +170,40 @@ ANSWERS = {
 HELP = {f"help of {verb}": f"{verb} --help" for verb in cli.VERBS}
 
 
-@pytest.fixture(params=[0, -1], ids=["unbuffered", "buffered"])
-def unread(request):
-    """Let stdout be a pipe that nobody reads."""
+@contextmanager
+def unread(buffering):
+    """Let stdout be a pipe that nobody reads; what pytest captures comes anew for each fixture and each test."""
     reader, writer = os.pipe()
     os.close(reader)
     kept, before = os.dup(1), sys.stdout
     os.dup2(writer, 1)
     os.close(writer)
-    stream = os.fdopen(1, "wb", request.param, closefd=False)
-    sys.stdout = io.TextIOWrapper(stream, write_through=not request.param)
-    yield
-    sys.stdout = before
-    os.dup2(kept, 1)
-    os.close(kept)
+    sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", buffering, closefd=False), write_through=not buffering)
+    try:
+        yield
+        # Python does so as it ends.
+        sys.stdout.flush()
+    finally:
+        sys.stdout = before
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
-@pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize(
     "words",
     [*ANSWERS.values(), *(pytest.param(each, marks=pytest.mark.full) for each in HELP.values())],
     ids=[*ANSWERS, *HELP],
 )
-def test_an_answer_that_nobody_reads_any_more_makes_no_failure(finished, monkeypatch, capfd, words):
+@pytest.mark.parametrize("buffering", [0, -1])
+def test_an_answer_that_nobody_reads_any_more_makes_no_failure(finished, monkeypatch, capfd, words, buffering):
     assert {*ANSWERS} >= {*cli.VERBS}
     monkeypatch.chdir(finished)
     verb, *given = words.split()
-    try:
-        status = run_here(*given) if verb == "run" else cli.main([verb, *given])
-    except SystemExit as end:
-        status = end.code
-    # Python does so as it ends.
-    sys.stdout.flush()
+    with unread(buffering):
+        try:
+            status = run_here(*given) if verb == "run" else cli.main([verb, *given])
+        except SystemExit as end:
+            status = end.code
 
     assert (status or 0, capfd.readouterr().err) == (0, "")
 
