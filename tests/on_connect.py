@@ -23,8 +23,8 @@ from dedup.run.session import ROOT
 
 EXAMPLE = ROOT / "docs" / "example.jsonl"
 BY_TASKS = {"driver.search_bytes": 0}
-LAYERS = {"layers": ["near", "lines"], "lines.documents": 3}
 IS_FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+LAYERS = {"layers": ["near", "lines"], "lines.documents": 3} if IS_FULL else {}
 EXACT = {} if IS_FULL else {"layers": ["exact"]}
 """Layers of runs on Connect besides that of a table with near, which has three times as many jobs."""
 FILES = BY_TASKS | EXACT

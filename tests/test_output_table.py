@@ -70,7 +70,19 @@ def read(spark, name):
     return sorted(map(tuple, spark.table(name).collect()))
 
 
-@pytest.mark.parametrize("mode", ["filter", "annotate", pytest.param("ids", marks=pytest.mark.full), "weights"])
+def assert_held(spark, table, output, mode):
+    """Hold the tables against the folders of an output of files."""
+    parts = {"duplicates": f"{table}_duplicates", FOLDERS.get(mode, "kept"): table}
+    parts |= {"removed": f"{table}_removed"} if mode == "filter" else {}
+    for folder, name in parts.items():
+        frame = spark.read.parquet(f"{output}/{folder}")
+        assert read(spark, name) == sorted(map(tuple, frame.collect()))
+        assert spark.table(name).schema == frame.schema
+
+
+@pytest.mark.parametrize(
+    "mode", ["filter", *(pytest.param(mode, marks=pytest.mark.full) for mode in ("annotate", "ids")), "weights"]
+)
 def test_tables_hold_what_the_folders_of_files_hold(mode, rows, earlier, spark, tmp_path):
     found = earlier if mode == "filter" else run(rows, tmp_path / "out", **{"output.mode": mode})
     pq.write_table(pa.table({name: [row[name] for row in ROWS] for name in rows.columns}), tmp_path / "in.parquet")
@@ -78,12 +90,7 @@ def test_tables_hold_what_the_folders_of_files_hold(mode, rows, earlier, spark, 
     files = deduplicate(tmp_path / "in.parquet", tmp_path / "files", id_column="id", settings=settings)
 
     table = EARLIER if mode == "filter" else NAME
-    parts = {"duplicates": f"{table}_duplicates", FOLDERS.get(mode, "kept"): table}
-    parts |= {"removed": f"{table}_removed"} if mode == "filter" else {}
-    for folder, name in parts.items():
-        frame = spark.read.parquet(f"{tmp_path}/files/{folder}")
-        assert read(spark, name) == sorted(map(tuple, frame.collect()))
-        assert spark.table(name).schema == frame.schema
+    assert_held(spark, table, f"{tmp_path}/files", mode)
     written = {path.name for path in Path(found.output).iterdir()}
     assert not written & {"kept", "removed", "annotated", "weights"}
     if mode == "weights":
@@ -123,13 +130,16 @@ def test_an_earlier_result_stays_unless_it_is_to_be_replaced(rows, spark, tmp_pa
 def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_run(rows, spark, tmp_path, monkeypatch):
     rows.write.parquet(str(tmp_path / "in"))
     names = {"input.table": f"parquet.`{tmp_path}/in`", "input.id_column": "id", "output.table": NAME, **SEARCH}
+    names["output.mode"] = "annotate"
     job = Job(inputs=[], output=str(tmp_path / "out"), config=load_config(settings=names))
     replaced = []
     with monkeypatch.context() as patch:
         patch.setattr(Workspace, "publish", fail)
         with pytest.raises(SystemExit):
             pipeline.run(spark, job)
-    assert spark.catalog.tableExists(NAME)
+    settings = {"output.mode": "annotate", "engine": "memory", **SEARCH}
+    deduplicate(tmp_path / "in", tmp_path / "files", id_column="id", settings=settings)
+    assert_held(spark, NAME, f"{tmp_path}/files", "annotate")
     with pytest.raises(StorageError, match="must not exist yet"):
         pipeline.run(spark, replace(job, output=str(tmp_path / "other")))
 
@@ -137,7 +147,7 @@ def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_ru
     monkeypatch.setattr("pyspark.sql.DataFrameWriterV2.createOrReplace", lambda _: replaced.append(1))
     pipeline.run(spark, job)
 
-    assert len(replaced) == len(catalog.FOLDERS["filter"])
+    assert len(replaced) == len(catalog.FOLDERS["annotate"])
     assert (tmp_path / "out" / "_SUCCESS").exists()
 
 

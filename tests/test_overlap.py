@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,7 +16,6 @@ from dedup.cli import store as store_cli
 from dedup.errors import ConfigError, StorageError
 from dedup.kernels.sets import sketch
 from dedup.run.local import run_in_memory
-from dedup.run.pipeline import run
 from dedup.run.sketches import estimate_overlaps
 from tests.oracles import shingle_set
 from tests.test_pipeline import make_job, make_texts
@@ -82,18 +80,6 @@ def test_small_corpora_and_their_sources_are_counted_exactly(tmp_path, capsys):
     assert_counted(estimate_overlaps([str(tmp_path / "both")]), {"both": sets["one"] | sets["other"]})
     assert cli.main(paths) == 0
     assert f"{len(sets['one'] | sets['other']):,}" in capsys.readouterr().out
-
-
-def test_both_engines_leave_one_sketch(spark, tmp_path):
-    chance = Random(3)
-    source = write(tmp_path, "in", [" ".join(f"{chance.random()}" for _ in range(100)) for _ in range(100)])
-    options = ["input.source_column=site", "driver.search_bytes=0"]
-    run_in_memory(make_job(source, str(tmp_path / "memory"), *options))
-    run(spark, make_job(source, str(tmp_path / "spark"), *options))
-
-    tables = [ds.dataset(tmp_path / name / "sketch").to_table().to_pylist() for name in ("memory", "spark")]
-    assert sorted(map(repr, tables[0])) == sorted(map(repr, tables[1]))
-    assert len(tables[0]) == sketch.KEPT
 
 
 def test_a_sample_of_a_corpus_is_near_its_counts(tmp_path, monkeypatch):

@@ -108,9 +108,9 @@ def test_spark_joins_parts_as_memory_does(tmp_path, spark):
     path = write(tmp_path / "in", pages, 3)
     expected = deduplicate(path, str(tmp_path / "memory"), engine="memory", settings=PARTS)
 
-    run(spark, Job(inputs=[path], output=str(tmp_path / "driver"), config=load_config(settings=PARTS)))
-    config = load_config(settings=PARTS | {"driver.search_bytes": 0})
-    run(spark, Job(inputs=[path], output=str(tmp_path / "tasks"), config=config))
+    for name, search_bytes in (("driver", 10**9), ("tasks", 0)):
+        config = load_config(settings=PARTS | {"driver.search_bytes": search_bytes})
+        run(spark, Job(inputs=[path], output=str(tmp_path / name), config=config))
 
     for name in (*TABLES, "kept", "removed"):
         assert read(tmp_path / "memory", name) == read(tmp_path / "driver", name) == read(tmp_path / "tasks", name)

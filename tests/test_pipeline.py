@@ -41,6 +41,7 @@ from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
 from tests import oracles
+from tests.conftest import ON_CONNECT
 from tests.damage import flip
 from tests.engine.tables import settings
 from tests.strategies import runs
@@ -133,6 +134,42 @@ def check(output: str, documents: dict, threshold: float = 0.8, size: int = 5) -
         assert row["representative_id"] < row["id"]
 
 
+def check_report(output: Path, report: dict, documents: list[dict]) -> None:
+    """See that the counts of a report add up."""
+    stored = json.loads((output / "report.json").read_text())
+    assert stored["kept"] == report["kept"] == len(rows(str(output), "kept"))
+    assert report["kept"] + report["identical"] + report["near"] == report["documents"] == len(documents)
+    assert report["components"] == sum(report["component_sizes"].values())
+    assert report["removed"] == sum((size - 1) * count for size, count in report["component_sizes"].items())
+    pairs, similarities = report["pairs"], report["similarities"]
+    assert (len(similarities), sum(similarities), sum(similarities[16:])) == (20, pairs["candidates"], pairs["edges"])
+    assert pairs["in_buckets"] >= pairs["distinct"] >= pairs["candidates"] >= pairs["edges"] == report["edges"]
+    assert {"signatures", "identical", "buckets", "candidates", "edges", "components", "output"} < set(report["stages"])
+    again = load_config(str(output / "dedup.toml"))
+    assert again.input.id_column == "id"
+    kept = {row[0] for row in rows(str(output), "kept")}
+    assert report["text_bytes_removed"] == sum(len(row["text"].encode()) for row in documents if row["id"] not in kept)
+    assert report["index_bytes"] == 16 * 21 * (
+        len(documents) - report["documents_empty"] - report["stages"]["identical"]["rows"]
+    )
+    assert 0 < report["signature_bytes"] < 1e6
+    shuffled = {name: stage["shuffle_bytes"] for name, stage in report["stages"].items()}
+    if not ON_CONNECT:
+        assert 0 < shuffled["signatures"] < shuffled["buckets"]
+        # Packed, and compressed as it is shuffled.
+        assert 0.3 < shuffled["buckets"] / report["index_bytes"] < 1.5
+    texts = {row["id"]: row["text"] for row in documents}
+    for component in report["largest_components"]:
+        assert component["representative_id"] == component["examples"][0]["id"] in kept
+        for example in component["examples"]:
+            assert example["text"] == " ".join(texts[example["id"]][:200].split())
+    assert [one["documents"] for one in report["largest_components"]] == sorted(
+        (size for size, count in report["component_sizes"].items() for _ in range(count)), reverse=True
+    )[:5]
+    page = (output / "report.html").read_text()
+    assert f"{report['removed']:,} of {report['documents']:,} documents removed" in " ".join(page.split())
+
+
 @runs(2)
 @given(seed=st.integers(0, 2**32))
 def test_a_result_is_true_and_a_copy_more_is_one_removed_more(tmp_path_factory, seed):
@@ -155,7 +192,7 @@ def test_a_result_is_true_and_a_copy_more_is_one_removed_more(tmp_path_factory, 
 
 @runs(1)
 @given(seed=st.integers(0, 2**32))
-def test_spark_gives_one_result_for_any_order_files_partitions_and_batches(spark, tmp_path_factory, seed):
+def test_spark_gives_one_result_for_any_order_and_parts_and_its_counts_add_up(spark, tmp_path_factory, seed):
     folder = tmp_path_factory.mktemp("corpus")
     documents = [{"id": f"doc {number}", "text": text} for number, text in enumerate(make_texts(seed))]
     deduplicate(write(folder / "a", documents), str(folder / "out-a"))
@@ -170,6 +207,7 @@ def test_spark_gives_one_result_for_any_order_files_partitions_and_batches(spark
 
     check(str(folder / "out-b"), {row["id"]: row["text"] for row in documents})
     assert_equal(folder / "out-b", folder / "out-a")
+    check_report(folder / "out-b", report, documents)
     assert "labels" not in report["stages"]
 
 
@@ -356,57 +394,9 @@ def test_ids_mode_writes_ids_alone(on_either, tmp_path):
     }
 
 
-@pytest.mark.classic
-def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
-    documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(4))]
-    source, output = write(tmp_path / "in", documents), str(tmp_path / "out")
-    undisturbed = deduplicate(source, str(tmp_path / "other"))
-
-    def limited(*limits: str) -> Job:
-        config = load_config(None, None, ["input.id_column=id", *(f"alerts.{limit}" for limit in limits)])
-        return Job(inputs=[source], output=output, config=config, baseline=str(tmp_path / "other"))
-
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("pulled the plug")
-
-    def fail_election(rows, shuffle, *rest):
-        return fail() if "charged" in shuffle.schema.names else shuffle_rows(rows, shuffle, *rest)
-
-    for module, work, failing in (
-        (spark_engine, "shuffle_rows", fail_election),
-        (dedup.output.result_tables, "decide", fail),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, work, failing)
-            with pytest.raises(RuntimeError, match="pulled"):
-                run(spark, limited())
-        assert not Path(output).exists()
-
-    # A breach leaves what is finished for a try with another limit.
-    monkeypatch.setattr(Files, "scan", fail)
-    monkeypatch.setattr(spark_engine, "shuffle_rows", fail_election)
-    partial_output = Path(f"{output}.partial")
-    with pytest.raises(AlertError, match=r"removal_rate is 0\.\d+, above its limit of 0\.01") as caught:
-        run(spark, limited("removal_rate_above=0.01", "on_breach=fail"))
-    assert f"{partial_output}/report/report.html" in str(caught.value)
-    assert not Path(output).exists()
-    report = run(spark, limited("removal_rate_change_above=0", "empty_rate_above=0"))
-
-    for name in ("removed", "bucket_sizes", "component_sizes", "similarities"):
-        assert report[name] == undisturbed[name]
-    assert_equal(tmp_path / "out", tmp_path / "other")
-    # What an earlier try shuffled, nobody counts any more.
-    assert report["stages"]["edges"]["rows"] == undisturbed["stages"]["edges"]["rows"] > 0
-    assert report["stages"]["edges"]["shuffle_bytes"] == 0
-    # The same corpus twice, so only the other limit is passed.
-    assert [each["alert"] for each in report["alerts"]] == ["empty_rate_above"]
-    assert report["baseline"]["numbers"]["kept"] == report["kept"]
-    assert not partial_output.exists()
-
-
 @pytest.fixture(scope="module")
 def crash(_session, tmp_path_factory):
-    """Make a run that crashed in the midst; return its job and the rows that it would have kept."""
+    """Make a run that crashed in the midst; return its job and the output of an undisturbed one."""
     folder = tmp_path_factory.mktemp("crash")
     documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(8, originals=20))]
     source = write(folder / "in", documents)
@@ -420,15 +410,59 @@ def crash(_session, tmp_path_factory):
         patch.setattr(comparison, "verify", fail)
         with pytest.raises(RuntimeError, match="pulled"):
             run(_session, job)
-    return job, rows(str(folder / "other"), "kept")
+    return job, str(folder / "other")
 
 
 @pytest.fixture
 def crashed(crash, tmp_path):
-    """Return the job of the crash with what it left for another output, and the rows that it would have kept."""
-    job, kept = crash
+    """Return the job of the crash with what it left for another output, and the output of an undisturbed run."""
+    job, undisturbed = crash
     shutil.copytree(f"{job.output}.partial", tmp_path / "out.partial")
-    return dataclasses.replace(job, output=str(tmp_path / "out")), kept
+    return dataclasses.replace(job, output=str(tmp_path / "out")), undisturbed
+
+
+@pytest.mark.classic
+def test_interrupted_run_goes_on_where_it_stopped(spark, crashed, monkeypatch):
+    job, other = crashed
+    output = job.output
+
+    def limited(*limits: str) -> Job:
+        config = load_config(None, None, ["input.id_column=id", *(f"alerts.{limit}" for limit in limits)])
+        return dataclasses.replace(job, config=config, baseline=other)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("pulled the plug")
+
+    def fail_election(rows, shuffle, *rest):
+        return fail() if "charged" in shuffle.schema.names else shuffle_rows(rows, shuffle, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dedup.output.result_tables, "decide", fail)
+        with pytest.raises(RuntimeError, match="pulled"):
+            run(spark, limited())
+    assert not Path(output).exists()
+
+    # A breach leaves what is finished for a try with another limit.
+    monkeypatch.setattr(Files, "scan", fail)
+    monkeypatch.setattr(spark_engine, "shuffle_rows", fail_election)
+    partial_output = Path(f"{output}.partial")
+    with pytest.raises(AlertError, match=r"removal_rate is 0\.\d+, above its limit of 0\.01") as caught:
+        run(spark, limited("removal_rate_above=0.01", "on_breach=fail"))
+    assert f"{partial_output}/report/report.html" in str(caught.value)
+    assert not Path(output).exists()
+    report = run(spark, limited("removal_rate_change_above=0", "empty_rate_above=0"))
+
+    undisturbed = json.loads(Path(other, "report.json").read_text())
+    for name in ("removed", "bucket_sizes", "component_sizes", "similarities"):
+        assert report[name] == undisturbed[name]
+    assert_equal(Path(output), Path(other))
+    # What an earlier try shuffled, nobody counts any more.
+    assert report["stages"]["edges"]["rows"] == undisturbed["stages"]["edges"]["rows"] > 0
+    assert report["stages"]["edges"]["shuffle_bytes"] == 0
+    # The same corpus twice, so only the other limit is passed.
+    assert [each["alert"] for each in report["alerts"]] == ["empty_rate_above"]
+    assert report["baseline"]["numbers"]["kept"] == report["kept"]
+    assert not partial_output.exists()
 
 
 def test_an_unfinished_run_of_other_settings_is_refused_by_their_name(spark, crashed):
@@ -474,7 +508,7 @@ def test_another_key_is_refused_by_its_fingerprint(spark, crashed, keyed):
 
 @pytest.mark.classic
 def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, caplog):
-    job, kept = crashed
+    job, other = crashed
     record = Path(f"{job.output}.partial") / "run.json"
     record.with_name(".run.json.crc").unlink()
     identity = json.loads(record.read_text()) | {"hash key": key_fingerprint(KEY.encode())}
@@ -490,7 +524,7 @@ def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, c
     assert "near_signatures: the table of an earlier try is damaged; it is made again" in caplog.messages
     assert report["hash"] == HashSpec.of(keyed, load_tokenizer(keyed)).to_dict()
     assert report["hash"]["key"] == key_fingerprint(KEY.encode())
-    assert rows(job.output, "kept") == kept
+    assert rows(job.output, "kept") == rows(other, "kept")
     assert not [path for path in Path(job.output).rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
 
@@ -503,7 +537,7 @@ def shorten(file):
 @pytest.mark.classic
 def test_damaged_tables_and_records_are_made_again(spark, crashed, caplog):
     """How a table can be damaged: tests/test_storage.py."""
-    job, kept = crashed
+    job, other = crashed
     stages = Path(f"{job.output}.partial") / "stages"
     flip(max(stages.glob("near_signatures-*/*.parquet"), key=lambda path: path.stat().st_size))
     record = stages / "near_candidates.json"
@@ -515,7 +549,7 @@ def test_damaged_tables_and_records_are_made_again(spark, crashed, caplog):
     assert [each for each in caplog.messages if "made again" in each] == [
         "near_signatures: the table of an earlier try is damaged; it is made again"
     ]
-    assert rows(job.output, "kept") == kept
+    assert rows(job.output, "kept") == rows(other, "kept")
 
 
 def test_existing_output_is_not_overwritten_unasked(spark, tmp_path):
@@ -587,40 +621,3 @@ def test_a_source_removes_no_more_of_others_than_its_limit(tmp_path):
         "spam": {"documents": 11, "kept": 10},
         "(none)": {"documents": 1, "kept": 0},
     }
-
-
-@pytest.mark.classic
-def test_report_counts_add_up(spark, tmp_path):
-    documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(11, originals=20))]
-    report = deduplicate_on_spark(spark, write(tmp_path / "in", documents), str(tmp_path / "out"))
-    stored = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert stored["kept"] == report["kept"] == len(rows(str(tmp_path / "out"), "kept"))
-    assert report["kept"] + report["identical"] + report["near"] == report["documents"] == len(documents)
-    assert report["components"] == sum(report["component_sizes"].values())
-    assert report["removed"] == sum((size - 1) * count for size, count in report["component_sizes"].items())
-    pairs, similarities = report["pairs"], report["similarities"]
-    assert (len(similarities), sum(similarities), sum(similarities[16:])) == (20, pairs["candidates"], pairs["edges"])
-    assert pairs["in_buckets"] >= pairs["distinct"] >= pairs["candidates"] >= pairs["edges"] == report["edges"]
-    assert {"signatures", "identical", "buckets", "candidates", "edges", "components", "output"} < set(report["stages"])
-    again = load_config(str(tmp_path / "out" / "dedup.toml"))
-    assert again.input.id_column == "id"
-    kept = {row[0] for row in rows(str(tmp_path / "out"), "kept")}
-    assert report["text_bytes_removed"] == sum(len(row["text"].encode()) for row in documents if row["id"] not in kept)
-    assert report["index_bytes"] == 16 * 21 * (
-        len(documents) - report["documents_empty"] - report["stages"]["identical"]["rows"]
-    )
-    assert 0 < report["signature_bytes"] < 1e6
-    shuffled = {name: stage["shuffle_bytes"] for name, stage in report["stages"].items()}
-    assert 0 < shuffled["signatures"] < shuffled["buckets"]
-    # Packed, and compressed as it is shuffled.
-    assert 0.3 < shuffled["buckets"] / report["index_bytes"] < 1.5
-    texts = {row["id"]: row["text"] for row in documents}
-    for component in report["largest_components"]:
-        assert component["representative_id"] == component["examples"][0]["id"] in kept
-        for example in component["examples"]:
-            assert example["text"] == " ".join(texts[example["id"]][:200].split())
-    assert [one["documents"] for one in report["largest_components"]] == sorted(
-        (size for size, count in report["component_sizes"].items() for _ in range(count)), reverse=True
-    )[:5]
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert f"{report['removed']:,} of {report['documents']:,} documents removed" in " ".join(page.split())

@@ -107,28 +107,6 @@ def test_elements_are_hashed_as_they_are(lists):
         assert tokenizer.hash(short)[0].tolist() == hashes.tolist()
 
 
-@pytest.mark.parametrize("given", ["table", pytest.param("files", marks=pytest.mark.full)])
-def test_spark_writes_and_finds_what_memory_does(tmp_path, spark, given):
-    sets = draw()
-    path = write(tmp_path / "in.parquet", sets)
-    expected = deduplicate(path, str(tmp_path / "memory"), engine="memory", settings=SETS)
-    source = {"inputs": [], "table": spark.read.parquet(path)} if given == "table" else {"inputs": [path]}
-
-    config = load_config(settings=SETS | {"driver.search_bytes": 0})
-    report = run(spark, Job(output=str(tmp_path / "spark"), config=config, **source))
-
-    for name in ("duplicates", "edges"):
-        tables = [ds.dataset(tmp_path / run / name).to_table() for run in ("memory", "spark")]
-        one, other = [sorted(tuple(row.values()) for row in table.to_pylist()) for table in tables]
-        assert one == other != []
-    assert report["text_bytes"] == expected.report.to_dict()["text_bytes"]
-    frame = spark.read.parquet(path)
-    written = {
-        row.id: row.text or "" for row in frame.select("id", write_text(frame, ["tags"]).alias("text")).collect()
-    }
-    assert written == dict(enumerate(to_text(pa.array(sets)).to_pylist()))
-
-
 def test_what_is_shown_of_two_sets_is_their_elements(tmp_path):
     path = write(tmp_path / "in.parquet", [["b c", "a", "d", "e", "f"], ["f", "e", "d", "a", "b c", "g"]])
     found = deduplicate(path, str(tmp_path / "out"), engine="memory", settings=SETS | {"threshold": 0.8})
@@ -261,19 +239,27 @@ def test_shingles_of_two_columns_are_one_set(tmp_path, suffix, settings, weights
     }
 
 
-def test_spark_finds_in_columns_what_memory_does(tmp_path, spark):
-    path = write_rows(tmp_path / "in.parquet", draw_columns())
-    expected = deduplicate(path, str(tmp_path / "memory"), engine="memory", settings=COLUMNS)
+@pytest.mark.parametrize("given", ["table", pytest.param("files", marks=pytest.mark.full)])
+@pytest.mark.parametrize("chosen", [SETS, COLUMNS], ids=["sets", "columns"])
+def test_spark_writes_and_finds_what_memory_does(tmp_path, spark, chosen, given):
+    """Of files tasks read what the processes of the memory engine do."""
+    save, rows = (write, draw()) if chosen is SETS else (write_rows, draw_columns())
+    path = save(tmp_path / "in.parquet", rows)
+    expected = deduplicate(path, str(tmp_path / "memory"), engine="memory", settings=chosen)
+    frame = spark.read.parquet(path)
+    source = {"inputs": [], "table": frame} if given == "table" else {"inputs": [path]}
 
-    config = load_config(settings=COLUMNS | {"driver.search_bytes": 0})
-    run(spark, Job(inputs=[path], output=str(tmp_path / "tasks"), config=config))
-    rows = deduplicate(spark.read.parquet(path), str(tmp_path / "rows"), settings=COLUMNS)
+    config = load_config(settings=chosen | {"driver.search_bytes": 0})
+    report = run(spark, Job(output=str(tmp_path / "spark"), config=config, **source))
 
     for name in ("duplicates", "edges"):
-        tables = [ds.dataset(tmp_path / run / name).to_table() for run in ("memory", "tasks", "rows")]
-        one, *others = [sorted(tuple(row.values()) for row in table.to_pylist()) for table in tables]
-        assert others == [one, one] != [[], []]
-    assert rows.report.to_dict()["text_bytes"] == expected.report.to_dict()["text_bytes"]
+        tables = [ds.dataset(tmp_path / run / name).to_table() for run in ("memory", "spark")]
+        one, other = [sorted(tuple(row.values()) for row in table.to_pylist()) for table in tables]
+        assert one == other != []
+    assert report["text_bytes"] == expected.report.to_dict()["text_bytes"]
+    if chosen is SETS:
+        texts = frame.select("id", write_text(frame, ["tags"]).alias("text")).collect()
+        assert {row.id: row.text or "" for row in texts} == dict(enumerate(to_text(pa.array(rows)).to_pylist()))
 
 
 @settings(max_examples=60)

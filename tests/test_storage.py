@@ -259,14 +259,13 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers)
         made.append(True)
         return end(numbers, ending)
 
-    for times, harm in enumerate([None, *HARMS.values()]):
+    for times, harm in enumerate([None, *HARMS.values(), None]):
         if harm:
             [file] = Path(workspace.table("numbers")).glob("[!_]*.parquet")
             harm(file)
-        for _ in range(2):
-            table = WorkspaceTables(spark, workspace, by_workers=by_workers)("numbers", NUMBERS, build)
-            assert (table.counts["rows"], table.frame.count()) == (1000, 1000)
-        assert len(made) == times + 1
+        table = WorkspaceTables(spark, workspace, by_workers=by_workers)("numbers", NUMBERS, build)
+        assert (table.counts["rows"], table.frame.count()) == (1000, 1000)
+        assert len(made) == min(times, len(HARMS)) + 1
     assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
 
 

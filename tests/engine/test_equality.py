@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dedup.kernels.sets import lsh
+from dedup.kernels.sets import lsh, sketch
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -232,14 +232,18 @@ def test_a_forged_id_costs_no_document(spark, tmp_path, mode):
     texts = [*own, *(f"{text} more" for text in own), *make_texts(5, originals=8, copies=4)]
     ids = [*forge(), "x", "y", *(f"z {number}" for number in range(len(texts) - 4))]
     assert Row(ids[0], "").doc_id == Row(ids[1], "").doc_id
-    corpus = Corpus([Row(*row) for row in zip(ids, texts, strict=True)])
+    # More shingles than a sketch holds.
+    texts += [" ".join(f"{number}x{word}" for word in range(100)) for number in range(60)]
+    ids += [f"long {number}" for number in range(60)]
+    corpus = Corpus([Row(name, text, "ab"[len(text) % 2]) for name, text in zip(ids, texts, strict=True)])
     report = run_on_spark(spark, tmp_path, corpus, replace(SEARCH, mode=mode), with_ids=True, labels=[])
     config = load_config(None, None, ["input.id_column=id", f"mode={mode}", "input.source_column=origin"])
     told = run_in_memory(Job(inputs=[str(tmp_path / "in.parquet")], output=str(tmp_path / "memory"), config=config))
 
     assert report["kept"] == told["kept"]
-    for name in ("kept", "removed", "duplicates", "edges"):
+    for name in ("kept", "removed", "duplicates", "edges", "sketch"):
         assert rows_of(tmp_path / "out", name) == rows_of(tmp_path / "memory", name)
+    assert len(rows_of(tmp_path / "out", "sketch")) == sketch.KEPT
     written = [row[-1] for name in ("kept", "removed") for row in rows_of(tmp_path / "out", name)]
     assert sorted(written) == sorted(ids)
     pairs = {frozenset(row) for row in rows_of(tmp_path / "out", "duplicates", ["id", "representative_id"])}

@@ -200,24 +200,8 @@ def list_gone(folder, output):
     return sorted(zip(found["id"].to_pylist(), found["representative_id"].to_pylist(), strict=True))
 
 
-def test_both_engines_write_the_same_and_the_report_says_what_it_did(spark, tmp_path):
-    told = [
-        run_in_memory(make_job(tmp_path, "memory")),
-        run(spark, make_job(tmp_path, "spark")),
-    ]
-
-    assert told[1]["search"] == "tasks"
-    for name, report in zip(("memory", "spark"), told, strict=True):
-        assert list_gone(tmp_path, name) == choose_gone(ROWS)
-        assert report["kept"] + len(choose_gone(ROWS)) == len(ROWS)
-        [layer] = report["layers"]
-        assert layer["details"] == {"documents_of_a_value": 3, "beyond": layer["removed"]}
-        assert "documents of a value" in (tmp_path / name / "report.html").read_text()
-    assert rows(str(tmp_path / "memory"), "kept") == rows(str(tmp_path / "spark"), "kept")
-
-
-def test_an_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
-    job = make_job(tmp_path, "out")
+def test_both_engines_write_the_same_though_interrupted_and_the_report_says_what_it_did(spark, tmp_path, monkeypatch):
+    job = make_job(tmp_path, "spark")
 
     def fail(*_, **__):
         raise RuntimeError("pulled the plug")
@@ -230,9 +214,17 @@ def test_an_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(FileSource, "read", fail)
         patch.setattr("dedup.engine.file_corpus.Files.scan", fail)
-        run(spark, job)
+        report = run(spark, job)
+    told = [run_in_memory(make_job(tmp_path, "memory")), report]
 
-    assert list_gone(tmp_path, "out") == choose_gone(ROWS)
+    assert told[1]["search"] == "tasks"
+    for name, report in zip(("memory", "spark"), told, strict=True):
+        assert list_gone(tmp_path, name) == choose_gone(ROWS)
+        assert report["kept"] + len(choose_gone(ROWS)) == len(ROWS)
+        [layer] = report["layers"]
+        assert layer["details"] == {"documents_of_a_value": 3, "beyond": layer["removed"]}
+        assert "documents of a value" in (tmp_path / name / "report.html").read_text()
+    assert rows(str(tmp_path / "memory"), "kept") == rows(str(tmp_path / "spark"), "kept")
 
 
 def test_profiles_are_searched_apart_and_other_layers_follow(tmp_path):

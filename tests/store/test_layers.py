@@ -297,8 +297,7 @@ def encode(texts):
 @pytest.mark.parametrize(
     ("engines", "layers"),
     [
-        ((False, True), ["exact", "near"]),
-        pytest.param((False, True), ["exact", "near", "lines"], marks=pytest.mark.full),
+        ((False, True), ["near", "lines"]),
         pytest.param((False, True), ["exact", "near", "lines", "passages"], marks=pytest.mark.full),
         pytest.param((True, True, False), ["containment", "near", "exact", "lines"], marks=pytest.mark.full),
         pytest.param((False, True), ["lines", "exact", "semantic", "near"], marks=pytest.mark.full),
