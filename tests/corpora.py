@@ -6,6 +6,7 @@ lengths are log-normal. One document in ten is an edited copy of another, one in
 
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,24 @@ FOOTER = 60
 """The footer profile: words that every document ends with."""
 TEMPLATE, OWN, PLANTED = 400, 60, 0.002
 """The template profile: words that every document begins with, and others; the share of near copies, its only ones."""
+
+
+def forge() -> tuple[str, str]:
+    """Return two ids of one XXH64 with Spark's seed: what one block changes in a lane, the next changes back."""
+    first, second, mask = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 2**64 - 1
+    chance = Random(1)
+    blocks = [bytes(chance.choices(range(97, 123), k=32)) for _ in range(2)]
+
+    def lane(word: bytes) -> int:
+        mixed = (42 + first + second + int.from_bytes(word, "little") * second) & mask
+        return (mixed << 31 | mixed >> 33) * first & mask
+
+    while True:
+        word = bytes(chance.choices(range(97, 123), k=8))
+        change = (lane(blocks[0][:8]) - lane(word)) * pow(second, -1, 2**64)
+        other = ((int.from_bytes(blocks[1][:8], "little") + change) & mask).to_bytes(8, "little")
+        if other.isascii() and other.decode().isprintable() and word != blocks[0][:8]:
+            return (blocks[0] + blocks[1]).decode(), (word + blocks[0][8:] + other + blocks[1][8:]).decode()
 
 
 class Corpus:

@@ -63,7 +63,7 @@ def run_all(folder: Path, spark: SparkSession | None) -> dict[str, Any]:
     done = {
         "table": dedup.deduplicate(table, folder / "table", settings=LAYERS, id_column="id"),
         "tasks": dedup.deduplicate(source, folder / "tasks", settings=FILES, **given),
-        "driver": dedup.deduplicate(source, folder / "driver", **given),
+        "driver": dedup.deduplicate(source, folder / "driver", settings=EXACT, **given),
     }
     store = dedup.Store(folder / "store")
     for part in range(BATCHES):

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from dedup.api import deduplicate
-from dedup.errors import AlertError, ConfigError, SchemaError, StorageError
+from dedup.errors import AlertError, ConfigError, FinishedError, SchemaError, StorageError
 from dedup.explain.result import PublishedOutput
 from dedup.run import catalog, pipeline
 from dedup.run.growing import Growth, check_settings
@@ -143,12 +143,14 @@ def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_ru
     with pytest.raises(StorageError, match="must not exist yet"):
         pipeline.run(spark, replace(job, output=str(tmp_path / "other")))
 
+    assert len([*(tmp_path / "out.partial/stages").glob("*.json")]) > 1
     # Spark's own catalog replaces no table.
     monkeypatch.setattr("pyspark.sql.DataFrameWriterV2.createOrReplace", lambda _: replaced.append(1))
     pipeline.run(spark, job)
 
     assert len(replaced) == len(catalog.FOLDERS["annotate"])
-    assert (tmp_path / "out" / "_SUCCESS").exists()
+    with pytest.raises(FinishedError):
+        pipeline.run(spark, job)
 
 
 def fail(*_):

@@ -32,6 +32,7 @@ from dedup.explain.result import PublishedOutput
 from dedup.files.storage import Storage as FileStorage
 from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.hashing import key_fingerprint
+from dedup.kernels.sets.sketch import KEPT
 from dedup.layers.near import comparison
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -42,6 +43,7 @@ from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
 from tests import oracles
 from tests.conftest import ON_CONNECT
+from tests.corpora import forge
 from tests.damage import flip
 from tests.engine.tables import settings
 from tests.strategies import runs
@@ -231,13 +233,22 @@ def test_documents_read_again_by_tasks_are_without_what_layers_before_took(spark
     """Of two files some documents go whole, and all but short ones lose a line; near compares what is left."""
     notice = "this notice stands in each of the documents of this corpus"
     texts = [f"{notice}\n{text}" if len(text) > 20 else text for text in make_texts(8, originals=8)]
-    source = write(tmp_path / "in", [{"id": number, "text": text} for number, text in enumerate([*texts, texts[8]])], 2)
-    settings = ['layers=["exact", "lines", "near"]', "lines.documents=5"]
+    # Two ids of one hash cost no document, and a sketch is cut.
+    own = [f"{notice}\n" + " ".join(f"{name}{number}" for number in range(40)) for name in "ab"]
+    named = dict(zip([*forge(), "x", "y"], [*own, *(f"{text} more" for text in own)], strict=True))
+    texts += [" ".join(f"{number}x{place}" for place in range(200)) for number in range(100)]
+    named |= {f"z {number}": text for number, text in enumerate([*texts, texts[8]])}
+    documents = [{"id": name, "text": text, "site": "ab"[len(text) % 2]} for name, text in named.items()]
+    source = write(tmp_path / "in", documents, 2)
+    settings = ['layers=["exact", "lines", "near"]', "lines.documents=5", "input.source_column=site"]
     deduplicate(source, str(tmp_path / "memory"), *settings)
     report = deduplicate_on_spark(spark, source, str(tmp_path / "tasks"), *settings)
 
     assert report["search"] == "tasks"
-    assert_equal(tmp_path / "tasks", tmp_path / "memory")
+    assert_equal(tmp_path / "tasks", tmp_path / "memory", (*TABLES, "sketch"))
+    assert len(rows(str(tmp_path / "tasks"), "sketch")) == KEPT
+    pairs = {frozenset(row[:2]) for row in rows(str(tmp_path / "tasks"), "edges")}
+    assert {frozenset(pair) for pair in zip([*named][:2], "xy", strict=True)} <= pairs
     assert len({row[-1] for row in rows(str(tmp_path / "tasks"), "edges")}) > 1
     assert not any(notice in row[1] for row in rows(str(tmp_path / "tasks"), "kept"))
 
@@ -453,8 +464,9 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, crashed, monkeypatch):
     report = run(spark, limited("removal_rate_change_above=0", "empty_rate_above=0"))
 
     undisturbed = json.loads(Path(other, "report.json").read_text())
+    told = json.loads(Path(output, "report.json").read_text())
     for name in ("removed", "bucket_sizes", "component_sizes", "similarities"):
-        assert report[name] == undisturbed[name]
+        assert told[name] == undisturbed[name]
     assert_equal(Path(output), Path(other))
     # What an earlier try shuffled, nobody counts any more.
     assert report["stages"]["edges"]["rows"] == undisturbed["stages"]["edges"]["rows"] > 0

@@ -114,27 +114,6 @@ def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark,
     assert len({first, second, third, tell()}) == 4
 
 
-def crash(*_):
-    raise SystemExit
-
-
-@pytest.mark.classic
-def test_a_run_of_files_as_a_table_goes_on_after_a_crash(spark, tmp_path, monkeypatch):
-    (tmp_path / "a.csv").write_text("id,text\n1,x\n2,y\n")
-    names = {"input.table": f"csv.`{tmp_path}/a.csv`", "input.id_column": "id", "layers": ["exact"]}
-    job = Job(inputs=[], output=f"{tmp_path}/out", config=load_config(settings=names))
-    with monkeypatch.context() as patch:
-        patch.setattr(Workspace, "publish", crash)
-        with pytest.raises(SystemExit):
-            run(spark, job)
-    done = len(list((tmp_path / "out.partial/stages").glob("*.json")))
-
-    assert done > 1
-    assert run(spark, job)["kept"] == 2
-    with pytest.raises(FinishedError):
-        run(spark, job)
-
-
 CELLS = [
     "plain",
     "",

@@ -8,6 +8,7 @@ from functools import cache, partial
 from itertools import combinations, pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -108,7 +109,20 @@ def test_the_edges_are_the_pairs_that_the_oracle_finds_among_all(tmp_path, corpu
     assert edges == {pair: pytest.approx(float(jaccard), abs=1e-12) for pair, jaccard in expected.items()}
 
 
-@pytest.mark.parametrize("unit", [pytest.param("char", marks=pytest.mark.full), "ids"])
+def test_tasks_of_spark_have_the_tokenizer(spark, file):
+    tokenizer = TokenIds(content=Path(file).read_bytes())
+
+    def work(batches):
+        for batch in batches:
+            yield pa.record_batch({"hash": tokenizer.hash(batch["text"])[0].view(np.int64)})
+
+    found = spark.createDataFrame([(text,) for text in TEXTS], "text string").mapInArrow(work, "hash long").toArrow()
+
+    assert found["hash"].to_numpy().tolist() == tokenizer.hash(pa.array(TEXTS))[0].view(np.int64).tolist()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("unit", ["char", "ids"])
 def test_tasks_of_spark_give_what_memory_gives(tmp_path, spark, corpus, file, unit):
     settings = choose(unit, file, **{"driver.search_bytes": 0})
     expected = deduplicate(corpus, str(tmp_path / "memory"), engine="memory", settings=settings)
