@@ -239,9 +239,16 @@ def test_shingles_of_two_columns_are_one_set(tmp_path, suffix, settings, weights
     }
 
 
-@pytest.mark.parametrize("given", ["table", pytest.param("files", marks=pytest.mark.full)])
-@pytest.mark.parametrize("chosen", [SETS, COLUMNS], ids=["sets", "columns"])
-def test_spark_writes_and_finds_what_memory_does(tmp_path, spark, chosen, given):
+@pytest.mark.parametrize(
+    ("chosen", "given"),
+    [
+        pytest.param(SETS, "table", id="sets of a table"),
+        pytest.param(SETS, "files", id="sets of files", marks=pytest.mark.full),
+        pytest.param(COLUMNS, "table", id="columns of a table", marks=pytest.mark.full),
+        pytest.param(COLUMNS, "files", id="columns of files", marks=pytest.mark.full),
+    ],
+)
+def test_spark_finds_what_memory_does(tmp_path, spark, chosen, given):
     """Of files tasks read what the processes of the memory engine do."""
     save, rows = (write, draw()) if chosen is SETS else (write_rows, draw_columns())
     path = save(tmp_path / "in.parquet", rows)
@@ -257,9 +264,18 @@ def test_spark_writes_and_finds_what_memory_does(tmp_path, spark, chosen, given)
         one, other = [sorted(tuple(row.values()) for row in table.to_pylist()) for table in tables]
         assert one == other != []
     assert report["text_bytes"] == expected.report.to_dict()["text_bytes"]
-    if chosen is SETS:
-        texts = frame.select("id", write_text(frame, ["tags"]).alias("text")).collect()
-        assert {row.id: row.text or "" for row in texts} == dict(enumerate(to_text(pa.array(rows)).to_pylist()))
+
+
+def test_spark_writes_what_memory_reads(tmp_path, spark):
+    sets, rows = draw(), draw_columns()
+    columns = [pa.array([row[name] for row in rows], pa.string()) for name in ("title", "body")]
+    for path, names, expected in (
+        (write(tmp_path / "sets", sets), ["tags"], to_text(pa.array(sets))),
+        (write_rows(tmp_path / "rows", rows), ["title", "body"], join_columns(columns)),
+    ):
+        frame = spark.read.parquet(path)
+        found = frame.select("id", write_text(frame, names).alias("text")).collect()
+        assert {row.id: row.text or "" for row in found} == dict(enumerate(each or "" for each in expected.to_pylist()))
 
 
 @settings(max_examples=60)
