@@ -1,4 +1,4 @@
-"""The job at sizes and shapes that few corpora have, once each: python -m tests.bench_scale CASE [--documents N].
+"""The job at sizes and shapes that few corpora have, once each: python -m tests.bench_scale CASE [OPTION ...].
 
 cluster    tasks search on a standalone cluster: two executors of 2 GB and a core each, and a driver of 1 GB
 files      a file for every four documents
@@ -72,10 +72,11 @@ def main() -> None:
     )
     cli.add_argument("case", choices=CASES)
     cli.add_argument("--documents", type=int, help="instead of as many as the case says")
+    cli.add_argument("--set", action="append", default=[], help="a setting besides those of the case; repeatable")
     cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
     options = cli.parse_args()
     most, settings = CASES[options.case]
-    documents = options.documents or most
+    documents, settings = options.documents or most, [*settings, *options.set]
     folder, target = prepare(options.work, options.case, documents), options.work / f"out-{options.case}"
     for left in (target, Path(f"{target}.partial")):
         shutil.rmtree(left, ignore_errors=True)
