@@ -17,6 +17,7 @@ from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check, compact, vacuum
 from tests.chaos.conftest import STRIDE
+from tests.conftest import PROFILE
 from tests.engine import SEARCH, Row
 from tests.store import edges_of, find_union, list_edges, list_members, members_of
 from tests.store.test_batches import Place, numbered
@@ -130,7 +131,7 @@ def test_a_deletion_killed_at_any_step_is_done_or_not(place, steps, tmp_path):
     place.add("a", texts)
     shutil.copytree(place.store, tmp_path / "earlier")
     while True:
-        at += 2
+        at += 2 if PROFILE == "full" else 5
         steps.reset(at)
         try:
             store_cli.main(arguments)
@@ -165,7 +166,7 @@ def test_a_migration_killed_at_any_step_leaves_the_store_as_it_was_and_is_finish
     whole = list_edges(new), list_members(new)
     at, seen = -4, set()
     while True:
-        at += 7
+        at += 6 + STRIDE
         Storage().delete(new.path)
         steps.reset(at)
         try:
@@ -183,7 +184,7 @@ def test_a_migration_killed_at_any_step_leaves_the_store_as_it_was_and_is_finish
 
 
 def test_writers_at_the_same_time_lose_no_row(place):
-    parts = {f"{number}": numbered(TEXTS[number::4], 100 * number) for number in range(4)}
+    parts = {f"{number}": numbered(TEXTS[number::3], 100 * number) for number in range(3)}
     writers = [
         subprocess.Popen(
             [

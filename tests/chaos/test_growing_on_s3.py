@@ -24,33 +24,35 @@ class OnStore(Place):
         self.store = store
 
 
-def test_a_store_on_s3_grows_shrinks_and_is_looked_up(tmp_path, capsys):
+@pytest.fixture(scope="module")
+def bucket():
     with serve_bucket() as bucket:
-        place = OnStore(tmp_path, f"{bucket}/stores/one")
-        assert place.add("a", numbered(TEXTS[:20])) == 0
-        assert place.add("b", numbered(TEXTS[20:], 20)) == 0
-        tables = Tables(place.store)
-        rows = [Row(number, text) for number, text in enumerate(TEXTS)]
-        assert list_edges(tables) == edges_of(find_union(rows, SEARCH))
-        (tmp_path / "ids").write_text("6\n21\n", "utf-8")
-        assert cli.main(["delete", place.store, "--ids", str(tmp_path / "ids")]) == 0
-        assert cli.main(["compact", place.store]) == 0
-        assert cli.main(["vacuum", place.store, "--hours", "0"]) == 0
-        capsys.readouterr()
-        assert cli.main(["check", place.store]) == 0
-        assert capsys.readouterr().out == "sound\n"
-        left = [row for row in rows if row.id not in {6, 21}]
-        assert list_edges(tables) == edges_of(find_union(left, SEARCH))
-        assert {match.id for match in lookup(place.store, [TEXTS[7]])[0]} >= {7}
+        yield bucket
 
 
-def test_of_two_writers_on_s3_the_second_is_told_to_start_over():
-    with serve_bucket() as bucket:
-        tables = Tables(f"{bucket}/stores/two")
-        one, other = (
-            prepare(tables, name, [Row(len(name), name * 9)], SEARCH) for name in ("a word ", "another word ")
-        )
-        one.finish("add")
-        with pytest.raises(Conflict):
-            other.finish("add")
-        assert check(tables, mend=False, hours=0) == []
+def test_a_store_on_s3_grows_shrinks_and_is_looked_up(bucket, tmp_path, capsys):
+    place = OnStore(tmp_path, f"{bucket}/stores/one")
+    assert place.add("a", numbered(TEXTS[:20])) == 0
+    assert place.add("b", numbered(TEXTS[20:], 20)) == 0
+    tables = Tables(place.store)
+    rows = [Row(number, text) for number, text in enumerate(TEXTS)]
+    assert list_edges(tables) == edges_of(find_union(rows, SEARCH))
+    (tmp_path / "ids").write_text("6\n21\n", "utf-8")
+    assert cli.main(["delete", place.store, "--ids", str(tmp_path / "ids")]) == 0
+    assert cli.main(["compact", place.store]) == 0
+    assert cli.main(["vacuum", place.store, "--hours", "0"]) == 0
+    capsys.readouterr()
+    assert cli.main(["check", place.store]) == 0
+    assert capsys.readouterr().out == "sound\n"
+    left = [row for row in rows if row.id not in {6, 21}]
+    assert list_edges(tables) == edges_of(find_union(left, SEARCH))
+    assert {match.id for match in lookup(place.store, [TEXTS[7]])[0]} >= {7}
+
+
+def test_of_two_writers_on_s3_the_second_is_told_to_start_over(bucket):
+    tables = Tables(f"{bucket}/stores/two")
+    one, other = (prepare(tables, name, [Row(len(name), name * 9)], SEARCH) for name in ("a word ", "another word "))
+    one.finish("add")
+    with pytest.raises(Conflict):
+        other.finish("add")
+    assert check(tables, mend=False, hours=0) == []

@@ -19,7 +19,7 @@ SDK = "2.29.52"
 # The one bundle that hadoop-aws asks for has 640 MB, of which S3 needs 30.
 PACKAGES = [f"org.apache.hadoop:hadoop-aws:{HADOOP}"]
 PACKAGES += [f"software.amazon.awssdk:{name}:{SDK}" for name in ("s3", "s3-transfer-manager", "sts", "kms")]
-NAMES = ("kept", "duplicates", "edges")
+NAMES = ("kept", "removed", "duplicates", "edges")
 SECRETS = {"spark.hadoop.fs.s3a.access.key": "user", "spark.hadoop.fs.s3a.secret.key": "secret"}
 
 

@@ -8,6 +8,7 @@ import pytest
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
+from tests.conftest import PROFILE
 
 TEXT = "one text of several words that is long enough for a few shingles"
 
@@ -53,10 +54,12 @@ def test_a_document_of_50_megabytes_stands_beside_ordinary_ones(deduplicate, tmp
     assert (report["kept"], report["identical"], report["near"]) == (2, 1, 1)
 
 
-def test_ten_thousand_files_are_one_corpus(deduplicate, tmp_path):
-    for number in range(10_000):
+def test_thousands_of_files_are_one_corpus(deduplicate, tmp_path):
+    """More than a process may have open."""
+    count = 10_000 if PROFILE == "full" else 2_000
+    for number in range(count):
         (tmp_path / "in" / f"{number}.txt").write_text(" ".join(f"{number // 2}x{place}" for place in range(8)))
 
     report = deduplicate(id_column="")
 
-    assert (report["documents"], report["identical"]) == (10_000, 5_000)
+    assert (report["documents"], report["identical"]) == (count, count // 2)

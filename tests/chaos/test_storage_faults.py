@@ -1,6 +1,6 @@
 """A file system that fails at its n-th step of a small run, and one that nobody comes back to after it.
 
-In the full profile for every n; otherwise every fault takes each third, and together they take all.
+In the full profile for every n; otherwise every fault takes each eighth, and each begins with another.
 """
 
 import errno
