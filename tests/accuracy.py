@@ -9,6 +9,7 @@ search as the memory engine does, and exact mode by Spark's tasks takes longest:
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -30,6 +31,7 @@ from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.run.session import open_session
 from dedup.settings.files import load_config
+from tests.classes import share_classes
 from tests.layers.tiny import TinyEngine
 from tests.suffixes import find_repeated
 from tests.truth import DATA, judge, read_truth
@@ -84,6 +86,7 @@ def main(folder: Path | None, *, everything: bool) -> int:
     # Suffix arrays take one core, and most of Spark's runs wait for one.
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(1, get_context("spawn")) as beside:
         repeated = [beside.submit(finds_passages, source) for source in sources]
+        os.environ["JDK_JAVA_OPTIONS"] = share_classes()
         spark = open_session()
         for source, mode in product(sources, ("lsh", "exact")):
             engines = list(ENGINES)

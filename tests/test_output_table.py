@@ -1,6 +1,6 @@
 """The rows of an output as tables of a catalog: what is refused at once, and what is committed once all is done.
 
-The catalogs of Delta Lake and Iceberg are downloaded, so tests/chaos/test_tables.py asks those; here Spark's own
+The catalogs of Delta Lake and Iceberg are downloaded, so tests/chaos/test_catalogs.py asks those; here Spark's own
 commits tables of parquet, whose writers are the same but for replacing.
 """
 

@@ -15,6 +15,8 @@ from tests.chaos.conftest import NAMES, STAGED, await_, finish, read, start
 SMALL = (
     "--conf spark.driver.memory=1g --conf spark.executor.memory=1g --conf spark.executor.cores=1 "
     "--conf spark.sql.shuffle.partitions=4 --conf spark.ui.enabled=false "
+    # As for a small corpus on one machine: each executor would compile every plan.
+    "--conf spark.sql.codegen.wholeStage=false "
     # Executors that die are started again at once.
     "--conf spark.task.maxFailures=20 --conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1"
 )
