@@ -23,8 +23,8 @@ from tests.corpora import write_corpus
 
 JOB = ROOT / "jobs" / "deduplicate.py"
 DEADLINE_SECONDS = 300
-STRIDE = 1 if PROFILE == "full" else 8
-"""Of the steps of a run that may fail, each is tried in the full profile, and otherwise each eighth."""
+STRIDE = 1 if PROFILE == "full" else 3
+"""Of the steps of a run that may fail, each is tried in the full profile, and otherwise each third."""
 NAMES = ("signatures", "identical", "buckets", "candidates", "sets", "edges", "components", "members")
 STAGES = tuple(f"near_{name}" for name in NAMES)
 """Tables of a run, in the order in which they are finished."""

@@ -131,7 +131,7 @@ def test_a_deletion_killed_at_any_step_is_done_or_not(place, steps, tmp_path):
     place.add("a", texts)
     shutil.copytree(place.store, tmp_path / "earlier")
     while True:
-        at += 2 if PROFILE == "full" else 5
+        at += STRIDE
         steps.reset(at)
         try:
             store_cli.main(arguments)

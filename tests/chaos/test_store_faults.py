@@ -99,7 +99,7 @@ def test_whatever_request_fails_nothing_is_lost_and_a_rerun_gives_the_same(serve
     assert count > 60
     ends = set()
     # An upload is three requests, of which each fourth is each in turn.
-    for number in range(1, count + 1, 3 * STRIDE + 7 if lasts else 4):
+    for number in range(1, count + 1, 8 * STRIDE if lasts else 4):
         Storage().delete(f"{BUCKET}/out")
         server.reset(number, lasts=lasts)
         status = deduplicate(BUCKET)
