@@ -980,6 +980,14 @@ MUTATIONS = (
         ("layers/test_containment.py",),
     ),
     Mutation(
+        "earlier-holder",
+        "A document of an earlier batch stays, and holds others, though a later one contains it.",
+        "layers/containment.py",
+        "fetch=fetch, staying=earlier)",
+        "fetch=fetch, staying=None)",
+        ("store/test_layers.py",),
+    ),
+    Mutation(
         "own-duplicate",
         "A document is not told to be a duplicate of itself.",
         "store/comparing.py",

@@ -501,6 +501,29 @@ def test_a_document_goes_for_an_earlier_one_that_contains_it_and_an_earlier_one_
         assert store.check(hours=0) == []
 
 
+def test_an_earlier_document_that_a_later_one_contains_still_holds_others(tmp_path):
+    """Found in the second round alone, as the rarest shingles of the contained one lead to a larger document first."""
+
+    def name(*parts):
+        return " ".join(f"{letter}{place}" for letter, begin, end in parts for place in range(begin, end))
+
+    first, holder, inner = (
+        (1, name(("x", 0, 7), ("c", 0, 90))),
+        (2, name(("x", 0, 24), ("a", 0, 40))),
+        name(("x", 0, 24)),
+    )
+    outer, most = (4, name(("x", 3, 24), ("a", 0, 40), ("b", 0, 10))), (5, name(("x", 3, 24), ("d", 0, 40)))
+    store, options = dedup.Store(tmp_path / "store"), {"id_column": "id", "layers": ["containment"], "engine": "memory"}
+    batches = [first, holder], [(3, inner), outer, most]
+    *_, found = [
+        store.add([{"id": number, "text": text} for number, text in rows], batch, **options)
+        for batch, rows in zip("ab", batches, strict=True)
+    ]
+
+    assert [(row["id"], row["representative_id"]) for row in found.duplicates] == [(3, 2)]
+    assert [(row["id"], row["would_be_kept"]) for row in found.changes] == [(2, False)]
+
+
 @runs(2, nightly=16)
 @given(seed=st.integers(0, 2**32), as_text=st.booleans())
 def test_a_document_goes_for_one_kept_of_any_batch_that_says_the_same(tmp_path_factory, seed, as_text):
