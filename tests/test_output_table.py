@@ -18,7 +18,7 @@ from dedup.explain.result import PublishedOutput
 from dedup.run import catalog, pipeline
 from dedup.run.growing import Growth, check_settings
 from dedup.run.job import Job
-from dedup.run.start import choose_engine
+from dedup.run.start import choose_engine, start
 from dedup.run.workspace import Workspace
 from dedup.settings.files import load_config
 from tests.test_pipeline import make_texts
@@ -214,3 +214,22 @@ def test_removals_are_explained_without_the_texts_that_spark_has(earlier):
     gone = earlier.duplicates.first()["id"]
 
     assert PublishedOutput(earlier.output).find([gone]) == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "needs_it"),
+    [("delta.`/in`", "", True), ("parquet.`/in`", "clean", True), ("parquet.`/in`", "", False)],
+)
+def test_spark_starts_with_delta_lake_for_either_end(monkeypatch, tmp_path, source, target, needs_it):
+    asked = []
+
+    def open_session(*, with_delta):
+        asked.append(with_delta)
+        raise InterruptedError
+
+    monkeypatch.setattr("dedup.run.start.find_session", lambda: None)
+    monkeypatch.setattr("dedup.run.session.open_session", open_session)
+    config = load_config(None, None, ["engine=spark", f"input.table={source}", f"output.table={target}"])
+    with pytest.raises(InterruptedError):
+        start(Job(inputs=[], output=str(tmp_path / "out"), config=config))
+    assert asked == [needs_it]

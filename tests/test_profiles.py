@@ -26,6 +26,7 @@ from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.run.start import start
 from dedup.settings.files import load_config
+from tests.conftest import PROFILE
 from tests.strategies import runs
 
 WORDS = [f"w{number}" for number in range(400)]
@@ -47,7 +48,7 @@ def name_profile(row):
     return "code" if row["type"] in {"py", "c"} else "zh" if row["lang"] == "zh" else "default"
 
 
-def make_rows(rng, families=24):
+def make_rows(rng, families=40 if PROFILE == "full" else 24):
     """Return families of edited copies, whose members are of several profiles."""
     rows = []
     for _ in range(families):

@@ -11,9 +11,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from dedup.cli.run import main
-from dedup.run.job import Job
-from dedup.run.start import start as begin
-from dedup.settings.files import load_config
 from tests.chaos.conftest import finish, rows_of, start, write_words
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
@@ -66,25 +63,6 @@ def test_rows_become_tables_of_delta_lake_that_nothing_replaces_unasked(act, cor
     written = DeltaTable(f"{tmp_path}/clean")
     assert written.version() == 1
     assert written.to_pyarrow_dataset().count_rows() > len(undisturbed["kept"])
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "needs_it"),
-    [("delta.`/in`", "", True), ("parquet.`/in`", "clean", True), ("parquet.`/in`", "", False)],
-)
-def test_spark_starts_with_delta_lake_for_either_end(monkeypatch, tmp_path, source, target, needs_it):
-    asked = []
-
-    def open_session(*, with_delta):
-        asked.append(with_delta)
-        raise InterruptedError
-
-    monkeypatch.setattr("dedup.run.start.find_session", lambda: None)
-    monkeypatch.setattr("dedup.run.session.open_session", open_session)
-    config = load_config(None, None, ["engine=spark", f"input.table={source}", f"output.table={target}"])
-    with pytest.raises(InterruptedError):
-        begin(Job(inputs=[], output=str(tmp_path / "out"), config=config))
-    assert asked == [needs_it]
 
 
 def test_rows_become_tables_of_iceberg(corpus, undisturbed, tmp_path):

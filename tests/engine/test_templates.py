@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dedup.kernels.sets.jaccard import jaccard
+from tests.conftest import PROFILE
 from tests.engine import SEARCH, Corpus, Row
 from tests.templates import Planted, make_family, make_templates
 
-COUNT = 600
+COUNT = 1200 if PROFILE == "full" else 600
 SMALL = replace(SEARCH, max_bucket=60)
 
 
