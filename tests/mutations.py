@@ -870,8 +870,8 @@ MUTATIONS = (
         "sorting-groups",
         "Rows of equal keys come to one task, in whatever order they are wanted.",
         "engine/sorting.py",
-        "_hash(held[groups])",
-        "_hash(held[keys])",
+        "_place(held[groups], count)",
+        "_place(held[keys], count)",
         ("engine/test_sorting.py",),
     ),
     Mutation(

@@ -82,8 +82,7 @@ def test_whatever_is_moved_or_deleted_has_the_mark(request, corpus, output, touc
     with pytest.raises(AlertError):
         deduplicate("memory", "alerts.removal_rate_above=0", "alerts.on_breach=fail")
     # Cut short amid publishing, in the moment after the rename.
-    storage = HadoopStorage if engine == "spark" else Storage
-    original = storage.write_text
+    original = Storage.write_text
 
     def break_off(self, path, text):
         if path.endswith("output/_SUCCESS"):
@@ -91,7 +90,7 @@ def test_whatever_is_moved_or_deleted_has_the_mark(request, corpus, output, touc
         original(self, path, text)
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "write_text", break_off)
+        patch.setattr(Storage, "write_text", break_off)
         with pytest.raises(StorageError, match="cut short"):
             deduplicate(engine)
     deduplicate(engine)

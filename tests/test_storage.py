@@ -184,7 +184,7 @@ def test_a_table_is_there_once_finished_and_the_output_once_published(spark, ent
     assert workspace.finished("numbers") is None
     for build in (partial(end, numbers), crash):
         table = keep("numbers", NUMBERS, build)
-        assert workspace.finished("numbers")["counts"] == table.counts == {"rows": 5}
+        assert workspace.finished("numbers")["counts"] == table.tally == {"rows": 5}
         assert sorted(row.number for row in table.frame.collect()) == list(range(5))
 
     save(numbers.write, f"{workspace.result}/kept", "jsonl")
@@ -243,7 +243,7 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers)
             [file] = Path(workspace.table("numbers")).glob("[!_]*.parquet")
             harm(file)
         table = WorkspaceTables(spark, workspace, by_workers=by_workers)("numbers", NUMBERS, build)
-        assert (table.counts["rows"], table.frame.count()) == (1000, 1000)
+        assert (table.count, table.frame.count()) == (1000, 1000)
         assert len(made) == min(times, len(HARMS)) + 1
     assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
 
@@ -257,7 +257,7 @@ def test_a_table_whose_record_is_of_an_earlier_release_is_made_again(spark, ente
 
     table = keep("numbers", NUMBERS, partial(end, spark.range(3).withColumnRenamed("id", "number")))
 
-    assert (table.counts["rows"], table.frame.count()) == (3, 3)
+    assert (table.count, table.frame.count()) == (3, 3)
     with pytest.raises(ValueError, match="must have a name of its own \\(got a second 'numbers'\\)"):
         keep.of("num")("bers", NUMBERS, partial(end, spark.range(3).withColumnRenamed("id", "number")))
 

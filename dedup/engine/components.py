@@ -15,6 +15,7 @@ from dedup.engine import sessions
 from dedup.engine.engine import Batches
 from dedup.engine.exchange import gather
 from dedup.engine.machine import free_bytes
+from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Build, Ending, end
 from dedup.errors import ComponentError
 from dedup.kernels.components import DRIVER_EDGES, connect
@@ -41,11 +42,11 @@ class KeepTable(Protocol):
 
     def __call__(
         self, name: str, schema: pa.Schema, build: Build, /, *, tally: Mapping[str, Any] | None = None
-    ) -> DataFrame:
+    ) -> SparkRows:
         """Return the table."""
 
 
-def connect_links(name: str, links: DataFrame, count: int, keep: KeepTable, connecting: Connecting) -> DataFrame:
+def connect_links(name: str, links: SparkRows, count: int, keep: KeepTable, connecting: Connecting) -> SparkRows:
     """Keep COMPONENTS of so many links under a name; their tally says which engine made them.
 
     Raises
@@ -55,12 +56,12 @@ def connect_links(name: str, links: DataFrame, count: int, keep: KeepTable, conn
         the links.
     """
     engine, checkpoints = connecting
-    spark = links.sparkSession
-    forest = links
+    spark, forest = links.session, links
     is_contracted = engine == "graphframes" or count > DRIVER_EDGES
     if is_contracted:
         forest = keep(f"{name}_forest", PAIRS, partial(contract, links))
-        count = forest.count()
+        assert forest.count is not None
+        count = forest.count
     wanted = choose_engine(engine, count)
     chosen = available_engine(spark, wanted, required=engine == "graphframes")
     if chosen != wanted:
@@ -68,10 +69,10 @@ def connect_links(name: str, links: DataFrame, count: int, keep: KeepTable, conn
         LOG.warning("GraphFrames' classes are missing (see scripts/jars): the driver connects %s edges", f"{count:,}")
     own = partial(keep, name, arrow.COMPONENTS, tally={"engine": chosen})
     if chosen == "driver":
-        return own(lambda ending: end(connect_on_driver(forest), ending))
+        return own(lambda ending: end(connect_on_driver(forest.frame), ending))
     with sessions.checkpointed(spark, checkpoints), contextlib.ExitStack() as cached:
-        connected = own(lambda ending: end(connect_with_graphframes(forest, cached), ending))
-    check_components(links, connected)
+        connected = own(lambda ending: end(connect_with_graphframes(forest.frame, cached), ending))
+    check_components(links.frame, connected.frame)
     return connected
 
 
@@ -90,7 +91,7 @@ def check_memory(edge_count: int, free: int) -> None:
         )
 
 
-def contract(links: DataFrame, ending: Ending) -> DataFrame:
+def contract(links: SparkRows, ending: Ending) -> DataFrame:
     """Links -> the edges of a forest with the same components as those of each partition; no shuffle.
 
     In a cluster of n copies n^2 / 2 edges say no more than n - 1.

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from dedup.engine.engine import Batches, Work
 from dedup.engine.expressions import column, write_text
-from dedup.engine.relations import WorkerRows
+from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
 from dedup.files.columns import FOREIGN_PREFIX, SET_RULE, VECTOR_RULE, VECTOR_SETTING
@@ -64,7 +64,7 @@ class Corpus(Protocol):
     def scan(self, work: Work, ending: Ending) -> DataFrame:
         """Return what the work makes of all documents, in one pass over the text."""
 
-    def fetch(self, wanted: DataFrame | WorkerRows, work: Work, ending: Ending) -> DataFrame:
+    def fetch(self, wanted: SparkRows, work: Work, ending: Ending) -> DataFrame:
         """Return what the work makes of some documents, as often as each is there.
 
         Parameters
@@ -127,7 +127,7 @@ class Rows:
         read = ending(lambda batches: work(read_rows(batches, rules, noted, chosen)))
         return self.rows.mapInArrow(read, ending.schema)
 
-    def fetch(self, wanted: DataFrame | WorkerRows, work: Work, ending: Ending) -> DataFrame:
+    def fetch(self, wanted: SparkRows, work: Work, ending: Ending) -> DataFrame:
         """See `Corpus.fetch`."""
         rules, noted = self.rules, len(self.noted)
         return wanted.mapInArrow(ending(lambda batches: work(read_rows(batches, rules, noted))), ending.schema)

@@ -147,9 +147,7 @@ class Engine(Protocol[Rows]):
         made for that without being kept.
         """
 
-    def compare(
-        self, name: str, pairs: Rows, documents: Rows, comparison: Comparison[Any], size: Size, *, once: bool = False
-    ) -> Rows:
+    def compare(self, name: str, pairs: Rows, documents: Rows, comparison: Comparison[Any], size: Size) -> Rows:
         """Bring both documents of each pair to one place and compare them: see `Comparison`.
 
         `pairs` has columns left_id and right_id, left_id < right_id, or those of BUCKETS; each distinct pair is

@@ -6,17 +6,18 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine import sessions
 from dedup.engine.engine import Batches, Tally, Work
 from dedup.engine.pairing import ADDRESSED
 from dedup.engine.placement import SENT_BYTES, Meeting, ceil_div
-from dedup.engine.relations import WorkerRows
-from dedup.engine.table import Ending, gather_tables
+from dedup.engine.spark_rows import SparkRows
+from dedup.engine.table import Ending
 from dedup.kernels import Integers
 from dedup.kernels.hashing import mix
+from dedup.kernels.runs.batches import gather_tables
 from dedup.kernels.runs.blocks import divide, routes
 from dedup.kernels.runs.bounds import mark_firsts
 
@@ -31,10 +32,12 @@ SENT = pa.schema([("target", pa.int32()), ("part", pa.int32()), ("rows", pa.bina
 
 
 def bring(
-    parts: Sequence[tuple[DataFrame | WorkerRows, Work]],
+    parts: Sequence[tuple[DataFrame | SparkRows, Work]],
     receive: Receive,
     ending: Ending,
     count: int,
+    *,
+    merges: bool = False,
 ) -> DataFrame:
     """Bring rows of several parts to so many tasks, and return what these make of them.
 
@@ -45,6 +48,8 @@ def bring(
     receive
         Given the rows of each part, None where there are none, yields rows, which `ending` takes; a task to which
         nothing comes makes nothing.
+    merges
+        Whether Spark, whose own number of partitions is the count, makes one task of several to which little comes.
     """
     targets, of_parts = routes(count), len(parts)
 
@@ -62,20 +67,30 @@ def bring(
             for number, cell in zip(batch["part"].to_pylist(), batch["rows"], strict=True):
                 received[number].append(pa.ipc.open_stream(cell.as_buffer()).read_all())
         if any(received):
-            yield from receive([pa.concat_tables(tables) if tables else None for tables in received])
+            # Rows that Spark has read say of some columns that they hold no null.
+            united = (pa.concat_tables(tables, promote_options="default") if tables else None for tables in received)
+            yield from receive([*united])
 
     sent = [
         rows.mapInArrow(partial(send, emit=emit, number=number), from_arrow_schema(SENT))
         for number, (rows, emit) in enumerate(parts)
     ]
-    return reduce(DataFrame.union, sent).repartition(count, "target").mapInArrow(ending(work), ending.schema)
+    united = reduce(DataFrame.union, sent)
+    brought = united.repartition("target") if merges else united.repartition(count, "target")
+    return brought.mapInArrow(ending(work), ending.schema)
 
 
 def spread(
-    parts: Sequence[DataFrame | WorkerRows], key: str, numbers: int, receive: Receive, ending: Ending
+    session: SparkSession,
+    parts: Sequence[DataFrame | SparkRows],
+    key: str,
+    receive: Receive,
+    ending: Ending,
+    *,
+    numbers: int,
 ) -> DataFrame:
     """Bring rows of several parts to tasks by a number below `numbers`, as many numbers to each; see `bring`."""
-    cores = sessions.count_cores(parts[0].sparkSession)
+    cores = sessions.count_cores(session)
     count = max(min(numbers, WAVES * cores), ceil_div(numbers, NUMBERS), 1)
 
     def place(batches: Batches) -> Batches:
@@ -120,9 +135,9 @@ def drop_repeated(batches: Batches) -> Batches:
 
 
 def meet(
-    source: DataFrame | WorkerRows,
+    source: SparkRows,
     pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]],
-    payload: DataFrame | WorkerRows,
+    payload: SparkRows,
     compare: Callable[[pa.Table, Pairs, Pairs], Iterable[pa.RecordBatch | Tally]],
     ending: Ending,
     *,

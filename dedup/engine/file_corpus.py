@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.engine import Batches, Tally, Work
 from dedup.engine.exchange import spread
-from dedup.engine.relations import WorkerRows
+from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Ending
 from dedup.engine.tasks import Held
 from dedup.files.documents import read_with, to_documents
@@ -104,9 +104,9 @@ class Files:
         numbers = self.spark.range(0, len(self.splits), 1, count).select(F.col("id").cast("int").alias("split"))
         if self.left is None:
             return numbers.mapInArrow(ending(lambda batches: work(read_all(batches))), ending.schema)
-        return spread([numbers, self.left], "split", len(self.splits), read_left, ending)
+        return spread(self.spark, [numbers, self.left], "split", read_left, ending, numbers=len(self.splits))
 
-    def fetch(self, wanted: DataFrame | WorkerRows, work: Work, ending: Ending) -> DataFrame:
+    def fetch(self, wanted: SparkRows, work: Work, ending: Ending) -> DataFrame:
         """See `Corpus.fetch`."""
         held, renamed = self.held, self.renamed
 
@@ -123,8 +123,8 @@ class Files:
             return [] if places is None else work(read(places, _list_remaining(*left)))
 
         wanted = wanted.select(*(name for name in wanted.columns if name != "doc_id"))
-        parts = [wanted, *([] if self.left is None else [self.left])]
-        return spread(parts, "split", len(self.splits), read_left, ending)
+        parts: list[DataFrame | SparkRows] = [wanted, *([] if self.left is None else [self.left])]
+        return spread(self.spark, parts, "split", read_left, ending, numbers=len(self.splits))
 
     def leave(self, documents: DataFrame, removals: DataFrame | None, spans: DataFrame | None) -> DataFrame:
         """See `Corpus.leave`: LEFT, by the splits that lose something."""

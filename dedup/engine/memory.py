@@ -202,11 +202,9 @@ class MemoryEngine:
         documents: pa.Table,
         comparison: Comparison[Any],
         size: Size,
-        *,
-        once: bool = False,
     ) -> pa.Table:
         """See `Engine.compare`; documents are known by their places, so that pairs are small numbers."""
-        del name, size, once
+        del name, size
         free = free_bytes()
 
         def check(count: int) -> None:

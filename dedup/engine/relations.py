@@ -5,20 +5,16 @@ shuffles a relation is a chain of projections, selections and joins with few row
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T
 
-from dedup.engine.engine import Batches, Emit, How, Tally, Work
-from dedup.engine.placement import READ_BYTES, SENT_BYTES, tasks
-from dedup.engine.tasks import Held
+from dedup.engine.engine import Batches, How, Tally, Work
+from dedup.engine.placement import SENT_BYTES
 from dedup.files.storage import Storage
 from dedup.kernels import Integers
 from dedup.kernels.runs.bounds import rank
@@ -37,6 +33,10 @@ class Relation(Protocol):
     """Rows that are made of each fragment by itself; it goes to workers."""
 
     @property
+    def schema(self) -> pa.Schema:
+        """Their columns."""
+
+    @property
     def fragments(self) -> Sequence[Fragment]:
         """Fragments of which it is made."""
 
@@ -49,6 +49,7 @@ class TableScan:
     """A table that workers have written."""
 
     fragments: Sequence[Fragment]
+    schema: pa.Schema
 
     def read(self, number: int, columns: Sequence[str]) -> Batches:
         """See `Relation.read`."""
@@ -68,6 +69,11 @@ class Projection:
     """Names of before by those of now."""
 
     @property
+    def schema(self) -> pa.Schema:
+        """See `Relation.schema`."""
+        return pa.schema([self.of.schema.field(old).with_name(new) for new, old in self.names.items()])
+
+    @property
     def fragments(self) -> Sequence[Fragment]:
         """See `Relation.fragments`."""
         return self.of.fragments
@@ -84,6 +90,11 @@ class NotNull:
 
     of: Relation
     column: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Relation.schema`."""
+        return self.of.schema
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -106,6 +117,8 @@ class Map:
     columns: Sequence[str]
     """Columns that the work is given."""
     work: Work
+    schema: pa.Schema
+    """Columns that it makes."""
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -124,6 +137,11 @@ class Union:
     """Rows of several relations of the same columns."""
 
     parts: Sequence[Relation]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Relation.schema`."""
+        return self.parts[0].schema
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -152,6 +170,11 @@ class Join:
     added: pa.Schema
     """Columns that rows gain; none in a semi or anti join."""
     how: How
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Relation.schema`."""
+        return pa.schema([*self.of.schema, *self.added])
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -204,52 +227,3 @@ class Join:
             joined = joined.append_column(name, taken[name])
         [found] = joined.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], joined.schema)]
         return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerRows:
-    """Columns of a relation, as far as a DataFrame's are asked for by what shuffles them."""
-
-    rows: DataFrame
-    relation: Held[Relation]
-    shares: Sequence[range]
-    """Fragments of each task."""
-
-    @classmethod
-    def of(cls, rows: DataFrame, relation: Relation, cores: int) -> Self:
-        """Return the rows of a relation, which a DataFrame has too."""
-        ends = np.cumsum([fragment.size for fragment in relation.fragments], dtype=np.int64)
-        count = tasks(int(ends[-1]) if ends.size else 0, READ_BYTES, cores)
-        bounds = np.searchsorted(ends, np.linspace(0, ends[-1] if ends.size else 0, count + 1)[1:-1]).tolist()
-        shares = [range(*bound) for bound in pairwise([0, *bounds, ends.size])]
-        return cls(
-            rows=rows,
-            relation=Held(relation),
-            shares=[share for share in shares if share],
-        )
-
-    @property
-    def columns(self) -> list[str]:
-        """Their names."""
-        return self.rows.columns
-
-    @property
-    def sparkSession(self) -> SparkSession:  # noqa: N802 - as a DataFrame has it
-        """The session."""
-        return self.rows.sparkSession
-
-    def select(self, *columns: str) -> Self:
-        """Return some columns."""
-        return replace(self, rows=self.rows.select(*columns))
-
-    def mapInArrow(self, work: Emit, schema: T.StructType) -> DataFrame:  # noqa: N802 - as above
-        """Return what the work makes of the rows, all of a task in one call."""
-        held, columns, shares = self.relation, self.rows.columns, self.shares
-
-        def read(batches: Batches) -> Batches:
-            for number in chain.from_iterable(batch["id"].to_pylist() for batch in batches):
-                for fragment in shares[number]:
-                    yield from held.value.read(fragment, columns)
-
-        numbers = self.sparkSession.range(0, len(shares), 1, max(len(shares), 1))
-        return numbers.mapInArrow(lambda batches: work(read(batches)), schema)

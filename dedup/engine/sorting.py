@@ -16,14 +16,15 @@ from typing import IO
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.engine import Batches, Shuffle, Tally
+from dedup.engine.exchange import bring
 from dedup.engine.placement import SENT_BYTES, place_rows
-from dedup.engine.relations import WorkerRows
+from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Ending
-from dedup.kernels import Hashes, Integers
+from dedup.kernels import Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.blocks import routes, split
 from dedup.kernels.runs.bounds import mark_firsts
@@ -35,9 +36,7 @@ RANGES = 32
 BATCH_ROWS = 1 << 16
 
 
-def shuffle_rows(
-    rows: DataFrame | WorkerRows, shuffle: Shuffle, ending: Ending, expected: float | None, cores: int
-) -> DataFrame:
+def shuffle_rows(rows: SparkRows, shuffle: Shuffle, ending: Ending, expected: float | None, cores: int) -> DataFrame:
     """Return what a shuffle makes of rows, of which about `expected` travel; see `Engine.group`."""
     emit, emitted = shuffle.emit, shuffle.emitted
     given = rows.select(*emitted.names) if emit is None else rows
@@ -45,28 +44,40 @@ def shuffle_rows(
     count = None if expected is None else place_rows(len(emitted) if of_numbers else None, expected, cores)
     if of_numbers:
         return _shuffle_blocks(given, shuffle, ending, count)
-    unsent = given.rows if isinstance(given, WorkerRows) else given
-    sent = unsent if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
-    brought = _bring(sent, shuffle.by, count)
-    if shuffle.in_order:
-        brought = brought.sortWithinPartitions(*shuffle.by, *shuffle.order)
-    return brought.mapInArrow(ending(shuffle.work), ending.schema)
+    if not shuffle.in_order:
+        return _shuffle_tables(given, shuffle, ending, count)
+    sent = given.frame if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
+    ordered = _bring(sent, shuffle.by, count).sortWithinPartitions(*shuffle.by, *shuffle.order)
+    return ordered.mapInArrow(ending(shuffle.work), ending.schema)
 
 
-def _shuffle_blocks(
-    rows: DataFrame | WorkerRows, shuffle: Shuffle, ending: Ending, partitions: int | None
-) -> DataFrame:
+def _shuffle_tables(rows: SparkRows, shuffle: Shuffle, ending: Ending, partitions: int | None) -> DataFrame:
+    """Do so with rows in any order, which need not be rows of Spark on their way."""
+    emit, work, by = shuffle.emit, shuffle.work, shuffle.by
+    count = partitions or count_partitions(rows.session)
+
+    def place(batches: Batches) -> Batches:
+        for batch in filter(len, emit(batches) if emit else batches):
+            target = _place(np.stack([batch[name].to_numpy() for name in by]), count)
+            yield batch.append_column("target", pa.array(target))
+
+    def receive(tables: Sequence[pa.Table | None]) -> Iterable[pa.RecordBatch | Tally]:
+        return work(batch for table in tables if table is not None for batch in table.to_batches())
+
+    return bring([(rows, place)], receive, ending, count, merges=partitions is None)
+
+
+def _shuffle_blocks(rows: SparkRows, shuffle: Shuffle, ending: Ending, partitions: int | None) -> DataFrame:
     """Do so with rows of int64 columns, in blocks."""
     emit, work, emitted = shuffle.emit, shuffle.work, shuffle.emitted
-    count = partitions or int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    count = partitions or count_partitions(rows.session)
     targets = routes(count)
     keys = [emitted.get_field_index(name) for name in (*shuffle.by, *shuffle.order)]
     groups = keys[: len(shuffle.by)]
 
     def send(batches: Batches) -> Batches:
         for held in _join(_read(emit(batches) if emit else batches)):
-            to = (_hash(held[groups]) >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)
-            sent = list(split(targets[to.astype(np.int64)], *held))
+            sent = list(split(targets[_place(held[groups], count)], *held))
             yield pa.record_batch([[target for target, _ in sent], [block for _, block in sent]], schema=SENT)
 
     def receive(batches: Batches) -> Iterable[pa.RecordBatch | Tally]:
@@ -155,11 +166,18 @@ def _sort(keys: Integers) -> Integers:
     return np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
 
 
-def _hash(keys: Integers) -> Hashes:
+def count_partitions(spark: SparkSession) -> int:
+    """Return the partitions of a shuffle that names no number of its own."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _place(keys: Integers, count: int) -> Integers:
+    """Return the place of each row among so many, by the hash of its keys."""
     hashes = np.zeros(keys.shape[1], dtype=np.uint64)
     for key in keys:
         hashes = mix(hashes + key.view(np.uint64))
-    return hashes
+    places: Integers = ((hashes >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
+    return places
 
 
 def _read(batches: Batches) -> Iterator[Integers]:

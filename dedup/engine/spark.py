@@ -3,16 +3,16 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine import corpus, sessions
 from dedup.engine.components import Connecting, connect_links
@@ -22,13 +22,13 @@ from dedup.engine.exchange import Pairs, drop_repeated, list_cells, meet
 from dedup.engine.memory import take_documents
 from dedup.engine.pairing import ADDRESSED, PAIRED, list_pairs
 from dedup.engine.placement import COLLECTABLE_BYTES, fits_broadcast, fits_worker, place_cells
-from dedup.engine.relations import Join, Map, NotNull, Projection, Relation, Union, WorkerRows
+from dedup.engine.relations import Join, Map, NotNull, Union
 from dedup.engine.sorting import shuffle_rows
+from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
 from dedup.files.profile_filter import ProfileFilter
 from dedup.tables import arrow
 
-TALLY = "tally"
 REPEATED = arrow.integers("doc_id", "copies")
 """Document ids of more than one row."""
 
@@ -54,21 +54,19 @@ ADDRESS = Shuffle(emitted=ADDRESSED, by=("doc_id", "target"), work=drop_repeated
 class FirstPass:
     """Results of the first pass over the documents, which later ones need."""
 
-    register: DataFrame | None = None
+    register: SparkRows | None = None
     """REGISTER, with further columns perhaps; None before."""
     renamed: Mapping[str, int] = field(default_factory=dict)
     """Document ids of ids whose hash is that of another."""
-    repeated: DataFrame | None = None
+    repeated: SparkRows | None = None
     """REPEATED; None where every document id is of one row."""
-    relations: WeakKeyDictionary[DataFrame, Relation] = field(default_factory=WeakKeyDictionary)
-    """The same rows as those of some DataFrames, as workers read them by themselves."""
 
-    def note(self, register: DataFrame, renamed: Mapping[str, int], repeated: DataFrame | None) -> None:
+    def note(self, register: SparkRows, renamed: Mapping[str, int], repeated: SparkRows | None) -> None:
         """Take note of the first pass."""
         self.register, self.renamed, self.repeated = register, renamed, repeated
 
     @property
-    def documents(self) -> DataFrame:
+    def documents(self) -> SparkRows:
         """REGISTER, with further columns perhaps."""
         assert self.register is not None
         return self.register
@@ -98,7 +96,7 @@ class SparkEngine:
         """The documents, with the ids of their own that those of one hash have been given."""
         return self.corpus.rename(self.known.renamed) if self.known.renamed else self.corpus
 
-    def scan(self, name: str, work: Work, schema: pa.Schema) -> DataFrame:
+    def scan(self, name: str, work: Work, schema: pa.Schema) -> SparkRows:
         """See `Engine.scan`."""
         rows = self._keep(name, schema, partial(self._documents.scan, partial(_count_nulls, work)))
         if self.known.register is not None:
@@ -106,224 +104,197 @@ class SparkEngine:
         corpus.check_null(self.corpus, self.tally(rows).get("nulls", 0), id_column=self.id_column)
         return self._begin(rows, schema)
 
-    def _begin(self, rows: DataFrame, schema: pa.Schema) -> DataFrame:
+    def _begin(self, rows: SparkRows, schema: pa.Schema) -> SparkRows:
         """Take note of all documents, once their ids are known to be of one row each."""
         repeated = self._find_repeated("repeated", rows)
         renamed: Mapping[str, int] = {}
-        if self.tally(repeated)["rows"]:
-            renamed = corpus.find_renamed(rows, repeated)
+        if repeated.count:
+            renamed = corpus.find_renamed(rows.frame, repeated.frame)
             if renamed:
-                tally, before = self.tally(rows), rows
+                tally, before = self.tally(rows), rows.frame
                 exchanged = corpus.exchange_ids(before, renamed)
                 rows = self._keep("renamed", schema, partial(end, exchanged), tally=tally)
                 repeated = self._find_repeated("repeated_renamed", rows)
-        if self.tally(repeated)["rows"]:
-            corpus.check_repeated(rows, repeated, id_column=self.id_column)
-        self.known.note(rows, renamed, repeated if self.tally(repeated)["rows"] else None)
+        if repeated.count:
+            corpus.check_repeated(rows.frame, repeated.frame, id_column=self.id_column)
+        self.known.note(rows, renamed, repeated if repeated.count else None)
         return rows
 
-    def _find_repeated(self, name: str, rows: DataFrame) -> DataFrame:
+    def _find_repeated(self, name: str, rows: SparkRows) -> SparkRows:
         return self.group(name, rows, FIND_REPEATED, expected=self.tally(rows)["rows"])
 
     def group(
-        self, name: str, rows: DataFrame, shuffle: Shuffle, *, expected: float | None = None, once: bool = False
-    ) -> DataFrame:
+        self, name: str, rows: SparkRows, shuffle: Shuffle, *, expected: float | None = None, once: bool = False
+    ) -> SparkRows:
         """See `Engine.group`; unique hashes are dropped where they arrive."""
         counted = replace(shuffle, work=partial(_count_emitted, shuffle.work))
 
         def build(ending: Ending) -> DataFrame:
-            return shuffle_rows(self._read(rows), counted, ending, expected, self.cores)
+            return shuffle_rows(rows, counted, ending, expected, self.cores)
 
         return self._make(name, shuffle.schema, build, once=once)
 
     def compare(
         self,
         name: str,
-        pairs: DataFrame,
-        documents: DataFrame,
+        pairs: SparkRows,
+        documents: SparkRows,
         comparison: Comparison[Any],
         size: Size,
-        *,
-        once: bool = False,
-    ) -> DataFrame:
+    ) -> SparkRows:
         """See `Engine.compare`: `dedup.engine.exchange.meet` in cells of two groups of documents."""
-        source = self.select(pairs, *(PAIRED if PAIRED[0] in pairs.columns else ["key", "doc_ids"]))
+        source = pairs.select(*(PAIRED if PAIRED[0] in pairs.columns else ["key", "doc_ids"]))
         pairs_of = partial(list_pairs, comparison=comparison)
         meeting = place_cells(*size, self.cores)
-        payload = self.select(documents, *comparison.columns)
+        payload = documents.select(*comparison.columns)
         if not meeting.whole:
             address = replace(ADDRESS, emit=partial(list_cells, pairs_of=pairs_of, meeting=meeting))
             cells = self.group(f"{name}_cells", source, address, expected=size.ends)
             # The count, which an estimate often far exceeds, decides whether the payload is shuffled to find them.
-            listed = F.broadcast(cells) if fits_broadcast(self.tally(cells)["rows"]) else cells
-            of_cells = self._relate(payload, cells, "doc_id", "doc_id", "inner")
-            payload = self._note(payload.join(listed, on="doc_id"), of_cells)
+            payload = self.join(replace(payload, tally=None), cells, "doc_id")
 
         def build(ending: Ending) -> DataFrame:
             compare = partial(_compare_cell, comparison)
-            return meet(self._read(source), pairs_of, self._read(payload), compare, ending, meeting=meeting)
+            return meet(source, pairs_of, payload, compare, ending, meeting=meeting)
 
-        return self._make(name, comparison.schema, build, once=once)
+        return self._keep(name, comparison.schema, build)
 
     def join(
-        self, rows: DataFrame, others: DataFrame, on: str, *, key: str = "doc_id", how: How = "inner"
-    ) -> DataFrame:
+        self, rows: SparkRows, others: SparkRows, on: str, *, key: str = "doc_id", how: How = "inner"
+    ) -> SparkRows:
         """See `Engine.join`; the fewer rows go to every executor, if they are few."""
-        return self._note(self._join(rows, others, on, key, how), self._relate(rows, others, on, key, how))
-
-    def _join(self, rows: DataFrame, others: DataFrame, on: str, key: str, how: How) -> DataFrame:
-        named = others.withColumnRenamed(key, on)
-        if how in {"semi", "anti"}:
-            named, how_of_spark = named.select(on), f"left_{how}"
-        else:
-            how_of_spark = how
-        own, few = _read_rows(rows), _read_rows(others)
-        if how == "inner" and own is not None and fits_broadcast(own) and (few is None or own < few):
-            return F.broadcast(rows).join(named, on=on)
-        return rows.join(
-            F.broadcast(named) if few is not None and fits_broadcast(few) else named, on=on, how=how_of_spark
+        added = [] if how in {"semi", "anti"} else [name for name in others.columns if name != key]
+        of, whole, relation = rows.relation, others.relation, None
+        # Workers make it by themselves, who read others whole, unless these are many.
+        if of is not None and whole is not None and fits_worker(sum(fragment.size for fragment in whole.fragments)):
+            relation = Join(of, whole, on, key, pa.schema([whole.schema.field(name) for name in added]), how)
+        return SparkRows(
+            session=rows.session,
+            columns=[on, *(name for name in rows.columns if name != on), *added],
+            plan=partial(_join, rows, others, on, key, how),
+            relation=relation,
+            tally=rows.tally,
         )
 
-    def _relate(self, rows: DataFrame, others: DataFrame, on: str, key: str, how: How) -> Relation | None:
-        """Return a join that workers make by themselves, who read others whole; None where these are many."""
-        of, whole = self._find(rows), self._find(others)
-        if of is None or whole is None or not fits_worker(sum(fragment.size for fragment in whole.fragments)):
-            return None
-        added = [] if how in {"semi", "anti"} else [each for each in others.schema.fields if each.name != key]
-        return Join(of, whole, on, key, to_arrow_schema(T.StructType(added)), how)
-
-    def _find(self, rows: DataFrame) -> Relation | None:
-        return self.known.relations.get(rows)
-
-    def _read(self, rows: DataFrame) -> DataFrame | WorkerRows:
-        """Return rows as workers read them by themselves, if they can."""
-        relation = self._find(rows)
-        return rows if relation is None else WorkerRows.of(rows, relation, self.cores)
-
-    def _note(self, rows: DataFrame, relation: Relation | None) -> DataFrame:
-        """Return rows, which a relation has too."""
-        if relation is not None:
-            self.known.relations[rows] = relation
-        return rows
-
-    def lookup(self, rows: DataFrame, keys: pa.Array, on: str = "doc_id") -> pa.Table:
+    def lookup(self, rows: SparkRows, keys: pa.Array, on: str = "doc_id") -> pa.Table:
         """See `Engine.lookup`."""
-        wanted = sessions.to_frame(rows.sparkSession, pa.table({on: keys.unique()}))
-        return rows.join(F.broadcast(wanted), on=on, how="left_semi").toArrow()
+        if rows.relation is not None:
+            chosen = Map(rows.relation, rows.columns, partial(_choose, on=on, keys=keys.unique()), rows.schema)
+            return replace(rows, relation=chosen).collect()
+        wanted = sessions.to_frame(rows.session, pa.table({on: keys.unique()}))
+        return rows.frame.join(F.broadcast(wanted), on=on, how="left_semi").toArrow()
 
-    def tally(self, rows: DataFrame) -> Mapping[str, Any]:
-        """See `Engine.tally`: it stands in the metadata of the table's first column."""
-        told: Mapping[str, Any] = json.loads(rows.schema.fields[0].metadata[TALLY])
-        return told
+    def tally(self, rows: SparkRows) -> Mapping[str, Any]:
+        """See `Engine.tally`."""
+        assert rows.tally is not None
+        return rows.tally
 
     @property
     def collectable_bytes(self) -> int:
         """See `Engine.collectable_bytes`."""
         return COLLECTABLE_BYTES
 
-    def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema, *, once: bool = False) -> DataFrame:
+    def fetch(self, name: str, wanted: SparkRows, work: Work, schema: pa.Schema, *, once: bool = False) -> SparkRows:
         """See `Engine.fetch`."""
         more = [column for column in wanted.columns if column not in {"doc_id", *PLACED}]
         # Ids alone may come several times, as those of equal rows do.
-        others = self.select(wanted, "doc_id", *more)
+        others = wanted.select("doc_id", *more)
         found = self.join(self._locate(), others, "doc_id", how="inner" if more else "semi")
-        return self._make(
-            name, schema, lambda ending: self._documents.fetch(self._read(found), work, ending), once=once
-        )
+        return self._make(name, schema, partial(self._documents.fetch, found, work), once=once)
 
-    def _locate(self) -> DataFrame:
+    def _locate(self) -> SparkRows:
         """Return the documents or, where workers read them, the place of each."""
         rows, register = self._documents.rows, self.known.documents
         if rows is not None:
-            return rows
+            return SparkRows.of(rows)
         if self.known.repeated is None:
-            return self.select(register, "doc_id", *PLACED)
+            return register.select("doc_id", *PLACED)
         place = F.min(F.struct(*PLACED)).alias("place")
-        return register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
+        return SparkRows.of(register.frame.groupBy("doc_id").agg(place).select("doc_id", "place.*"))
 
-    def name_documents(self, name: str, rows: DataFrame, *, of: str, to: str, schema: pa.Schema) -> DataFrame:
+    def name_documents(self, name: str, rows: SparkRows, *, of: str, to: str, schema: pa.Schema) -> SparkRows:
         """See `Engine.name_documents`."""
-        ids = self.known.documents.select(F.col("doc_id").alias(of), F.col("id").alias(to))
+        ids = self.known.documents.select(**{of: "doc_id", to: "id"}).frame
         if self.known.repeated is not None:
             ids = ids.dropDuplicates([of])
-        named = rows.drop(to).join(ids, on=of, how="left").select(*schema.names)
+        named = rows.frame.drop(to).join(ids, on=of, how="left").select(*schema.names)
         return self._keep(name, schema, partial(end, named))
 
-    def connect(self, name: str, links: DataFrame, count: int) -> DataFrame:
+    def connect(self, name: str, links: SparkRows, count: int) -> SparkRows:
         """See `Engine.connect`; of the edges of a forest alone the driver has more than counts."""
         return connect_links(name, links, count, self._keep, self.connecting)
 
-    def map(self, rows: DataFrame, work: Work, schema: pa.Schema, *, name: str = "") -> DataFrame:
+    def map(self, rows: SparkRows, work: Work, schema: pa.Schema, *, name: str = "") -> SparkRows:
         """See `Engine.map`."""
-        of = self._find(rows)
-        made = self._make(
-            name, schema, lambda ending: self._read(rows).mapInArrow(ending(work), ending.schema), once=not name
-        )
-        return made if name or of is None else self._note(made, Map(of, rows.columns, work))
+        made = self._make(name, schema, lambda ending: rows.mapInArrow(ending(work), ending.schema), once=not name)
+        of = rows.relation
+        return made if name or of is None else replace(made, relation=Map(of, rows.columns, work, schema))
 
-    def select(self, rows: DataFrame, *columns: str, **renamed: str) -> DataFrame:
+    def select(self, rows: SparkRows, *columns: str, **renamed: str) -> SparkRows:
         """See `Engine.select`."""
-        of, chosen = self._find(rows), rows.select(*columns, *(F.col(old).alias(new) for new, old in renamed.items()))
-        names = dict(zip(columns, columns, strict=True)) | renamed
-        return chosen if of is None else self._note(chosen, Projection(of, names))
+        return rows.select(*columns, **renamed)
 
-    def drop_null(self, rows: DataFrame, column: str) -> DataFrame:
+    def drop_null(self, rows: SparkRows, column: str) -> SparkRows:
         """See `Engine.drop_null`."""
-        of = self._find(rows)
-        return self._note(
-            _tell(rows.filter(F.col(column).isNotNull()), None), None if of is None else NotNull(of, column)
+        return SparkRows(
+            session=rows.session,
+            columns=rows.columns,
+            plan=lambda: rows.frame.filter(F.col(column).isNotNull()),
+            relation=None if rows.relation is None else NotNull(rows.relation, column),
         )
 
-    def expect(self, rows: DataFrame, count: int) -> DataFrame:
+    def expect(self, rows: SparkRows, count: int) -> SparkRows:
         """See `Engine.expect`."""
-        return self._note(_tell(rows, {"rows": count}), self._find(rows))
+        return replace(rows, plan=lambda: rows.frame, tally={"rows": count})
 
-    def concat(self, *tables: DataFrame) -> DataFrame:
+    def concat(self, *tables: SparkRows) -> SparkRows:
         """See `Engine.concat`."""
-        first, *others = tables
-        for table in others:
-            first = first.unionByName(table)
-        counts = [_read_rows(table) for table in tables]
+        counts = [table.count for table in tables]
         known = [count for count in counts if count is not None]
-        # A union says of its columns what the first table does.
-        united = _tell(first, {"rows": sum(known)} if len(known) == len(counts) else None)
-        parts = [part for part in map(self._find, tables) if part is not None]
-        return self._note(united, Union(parts) if len(parts) == len(tables) else None)
+        parts = [table.relation for table in tables if table.relation is not None]
+        return SparkRows(
+            session=tables[0].session,
+            columns=tables[0].columns,
+            plan=lambda: reduce(DataFrame.unionByName, [table.frame for table in tables]),
+            relation=Union(parts) if len(parts) == len(tables) else None,
+            tally={"rows": sum(known)} if len(known) == len(counts) else None,
+            parts=[table.select(*tables[0].columns) for table in tables],
+        )
 
-    def range(self, count: int) -> DataFrame:
+    def range(self, count: int) -> SparkRows:
         """See `Engine.range`."""
-        spark = self.known.documents.sparkSession
-        return spark.range(0, count, 1, max(count, 1)).withColumnRenamed("id", "number")
+        spark = self.known.documents.session
+        return SparkRows.of(spark.range(0, count, 1, max(count, 1)).withColumnRenamed("id", "number"))
 
-    def sort(self, rows: DataFrame, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> DataFrame:
+    def sort(self, rows: SparkRows, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> SparkRows:
         """See `Engine.sort`."""
-        ranged = rows.repartitionByRange(pieces, by) if pieces > 1 else rows.coalesce(1)
+        ranged = rows.frame.repartitionByRange(pieces, by) if pieces > 1 else rows.frame.coalesce(1)
         ending = Uncounted(schema=from_arrow_schema(schema))
-        return ranged.sortWithinPartitions(by).mapInArrow(ending(work), ending.schema)
+        return SparkRows.of(ranged.sortWithinPartitions(by).mapInArrow(ending(work), ending.schema))
 
-    def parallelise(self, name: str, table: pa.Table) -> DataFrame:
+    def parallelise(self, name: str, table: pa.Table) -> SparkRows:
         """See `Engine.parallelise`."""
-        if not table.num_rows:
-            none = self.known.documents.sparkSession.createDataFrame([], _to_spark(table.schema))
-            return self.expect(none, 0)
-        rows = sessions.to_frame(self.known.documents.sparkSession, table)
-        return self._keep(name, table.schema, partial(end, rows))
+        spark = self.known.documents.session
+        if table.num_rows:
+            return self._keep(name, table.schema, partial(end, sessions.to_frame(spark, table)))
+        return SparkRows.empty(spark, table.schema)
 
-    def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:
+    def measure(self, rows: SparkRows, *columns: str) -> Mapping[str, int]:
         """See `Engine.measure`."""
         sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in columns]
-        return rows.agg(F.count(F.lit(1)).alias("rows"), *sums).collect()[0].asDict()
+        return rows.frame.agg(F.count(F.lit(1)).alias("rows"), *sums).collect()[0].asDict()
 
-    def collect(self, rows: DataFrame) -> pa.Table:
+    def collect(self, rows: SparkRows) -> pa.Table:
         """See `Engine.collect`."""
-        return rows.toArrow()
+        return rows.collect()
 
-    def without(self, removals: DataFrame | None, spans: DataFrame | None, layer: str) -> Self:
+    def without(self, removals: SparkRows | None, spans: SparkRows | None, layer: str) -> Self:
         """See `Engine.without`."""
         documents = self._documents
         if removals is None and spans is None:
             return replace(self, corpus=documents, layer=layer)
-        left = documents.leave(self.known.documents, removals, spans)
+        gone, cut = (None if each is None else each.frame for each in (removals, spans))
+        left = documents.leave(self.known.documents.frame, gone, cut)
         kept = self.keep(f"{layer}_left", left.schema, partial(end, left))
         return replace(self, corpus=documents.without(kept.frame), layer=layer)
 
@@ -331,21 +302,34 @@ class SparkEngine:
         """See `Engine.choose`."""
         return replace(self, corpus=self.corpus.choose(chosen), keep=self.keep.of(part))
 
-    def _make(self, name: str, schema: pa.Schema, build: Build, *, once: bool) -> DataFrame:
+    def _make(self, name: str, schema: pa.Schema, build: Build, *, once: bool) -> SparkRows:
         """Keep a table, or make it for the one step that reads it."""
-        return build(Uncounted(schema=from_arrow_schema(schema))) if once else self._keep(name, schema, build)
+        if not once:
+            return self._keep(name, schema, build)
+        ending = Uncounted(schema=from_arrow_schema(schema))
+        return SparkRows(session=self.known.documents.session, columns=schema.names, plan=partial(build, ending))
 
-    def _keep(self, name: str, schema: pa.Schema, build: Build, *, tally: Mapping[str, Any] | None = None) -> DataFrame:
+    def _keep(self, name: str, schema: pa.Schema, build: Build, *, tally: Mapping[str, Any] | None = None) -> SparkRows:
         """Keep a table, with what its work has counted, or a tally that is known."""
         table = self.keep(f"{self.layer}_{name}".strip("_"), _to_spark(schema), build)
-        return self._note(_tell(table.frame, {"emitted": 0, **table.counts, **(tally or {})}), table.stored)
+        return replace(table, tally={"emitted": 0, **(table.tally or {}), **(tally or {})})
 
 
-def _tell(rows: DataFrame, tally: Mapping[str, Any] | None) -> DataFrame:
-    """Return rows with what is known of them, or with nothing that was known of others."""
-    first, *others = rows.columns
-    told = {} if tally is None else {TALLY: json.dumps(tally)}
-    return rows.select(F.col(first).alias(first, metadata=told), *others)
+def _join(rows: SparkRows, others: SparkRows, on: str, key: str, how: How) -> DataFrame:
+    """Plan a join; the fewer rows go to every executor, if they are few."""
+    named, own, few = others.frame.withColumnRenamed(key, on), rows.count, others.count
+    if how == "inner" and own is not None and fits_broadcast(own) and (few is None or own < few):
+        return F.broadcast(rows.frame).join(named, on=on)
+    named = named.select(on) if how in {"semi", "anti"} else named
+    how_of_spark = {"semi": "left_semi", "anti": "left_anti"}.get(how, how)
+    return rows.frame.join(
+        F.broadcast(named) if few is not None and fits_broadcast(few) else named, on=on, how=how_of_spark
+    )
+
+
+def _choose(batches: Batches, *, on: str, keys: pa.Array) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.is_in(batch[on], keys))
 
 
 def _to_spark(schema: pa.Schema) -> T.StructType:
@@ -375,12 +359,6 @@ def _count_emitted(work: Work, batches: Batches) -> Iterator[pa.RecordBatch | Ta
 
     yield from work(count())
     yield tally
-
-
-def _read_rows(table: DataFrame) -> int | None:
-    """Return the rows of a table that is kept, or of which this is a selection; None of others."""
-    told = table.schema.fields[0].metadata.get(TALLY)
-    return None if told is None else int(json.loads(told)["rows"])
 
 
 def _compare_cell(

@@ -5,21 +5,22 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from dedup.engine.engine import Batches, Tally, Work
-from dedup.engine.relations import TableScan
+from dedup.engine.spark_rows import SparkRows
 from dedup.files.storage import Storage
+from dedup.kernels.runs.batches import gather_tables
 
-Seen: TypeAlias = Mapping[str, Any]
-"""Counts made as a table was written: `rows`, and what its work has counted."""
 TALLY = "tally"
 """Column with the counts of a task as JSON, in a row of its own."""
 WRITTEN = pa.schema(
@@ -28,6 +29,17 @@ WRITTEN = pa.schema(
 """Files that tasks have written, each in the table's folder, with their row groups and what these hold in Arrow."""
 GROUP_BYTES = 32 << 20
 """Rows of a row group, as Arrow holds them: a worker gathers so many before it writes."""
+PUBLISHED: Mapping[str, Any] = MappingProxyType({"compression": "zstd"})
+# Hashes do not compress, so it is not tried.
+READ_AGAIN: Mapping[str, Any] = MappingProxyType(
+    {
+        "compression": "none",
+        "use_dictionary": False,
+        "write_statistics": False,
+        "store_schema": False,
+        "write_page_checksum": True,
+    }
+)
 SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 """Key under which Spark looks for the schema in a file of parquet."""
 
@@ -80,6 +92,9 @@ class WrittenFiles:
 
     folder: str
     rows: T.StructType
+    is_published: bool = False
+    """Whether whoever finds the folder reads all of it: a task writes a file of its own number, as often as it is
+    tried, the first one also without rows, and they are compressed."""
 
     @property
     def schema(self) -> T.StructType:
@@ -88,21 +103,11 @@ class WrittenFiles:
 
     def __call__(self, work: Work) -> Callable[[Batches], Batches]:
         """See `Ending`."""
-        return partial(_write, work=work, folder=self.folder, rows=self.rows)
+        return partial(_write, work=work, folder=self.folder, rows=self.rows, is_published=self.is_published)
 
 
 Build: TypeAlias = Callable[[Ending], DataFrame]
 """Makes a table, whose last step is the ending given."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeptTable:
-    """A table that is written and can be read as often as needed."""
-
-    frame: DataFrame
-    counts: Seen
-    stored: TableScan | None = None
-    """The same rows, as workers read them; None where Spark has written them."""
 
 
 class TableWriter(Protocol):
@@ -111,8 +116,8 @@ class TableWriter(Protocol):
     def of(self, part: str) -> "TableWriter":
         """Return a writer of the tables of a part, whose names begin so."""
 
-    def __call__(self, name: str, schema: T.StructType, build: Build) -> KeptTable:
-        """Make a table of a name that is unique in a run, and read it again."""
+    def __call__(self, name: str, schema: T.StructType, build: Build) -> SparkRows:
+        """Make a table of a name that is unique in a run, and return its rows, counted as they were written."""
 
 
 def end(frame: DataFrame, ending: Ending) -> DataFrame:
@@ -164,38 +169,32 @@ def _add_tallies(batches: Batches, *, work: Work, schema: pa.Schema) -> Batches:
         yield pa.RecordBatch.from_pylist([{TALLY: _to_json(tally)}], schema)
 
 
-def _write(batches: Batches, *, work: Work, folder: str, rows: T.StructType) -> Batches:
+def _write(batches: Batches, *, work: Work, folder: str, rows: T.StructType, is_published: bool) -> Batches:
     schema = to_arrow_schema(rows)
     tally, name, groups, size, count = Tally(), None, 0, 0, 0
     made = (batch.select(schema.names).cast(schema) for batch in _take_rows(work(batches), tally))
     tables = gather_tables(made, GROUP_BYTES)
-    first = next(tables, None)
+    number = _read_number() if is_published else None
+    first = next(tables, schema.empty_table() if number == 0 else None)
     if first is not None:
-        name = f"{uuid.uuid4().hex}.parquet"
-        # Hashes do not compress, so it is not tried.
-        options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+        name = f"{uuid.uuid4().hex if number is None else f'part-{number:05}'}.parquet"
         with (
             Storage().create(f"{folder}/{name}") as stream,
-            pq.ParquetWriter(stream, schema, write_page_checksum=True, **options) as writer,
+            pq.ParquetWriter(stream, schema, **(READ_AGAIN if number is None else PUBLISHED)) as writer,
         ):
-            writer.add_key_value_metadata({SPARK_SCHEMA: rows.json()})
+            if number is None:
+                writer.add_key_value_metadata({SPARK_SCHEMA: rows.json()})
             while first is not None:
-                writer.write_table(first, row_group_size=first.num_rows)
+                writer.write_table(first, row_group_size=max(first.num_rows, 1))
                 groups, size, count = groups + 1, size + first.nbytes, count + first.num_rows
                 first = next(tables, None)
-    if count or tally:
+    if groups or tally:
         told = {"file": name, "groups": groups, "bytes": size, "rows": count, TALLY: _to_json(tally)}
         yield pa.RecordBatch.from_pylist([told], WRITTEN)
 
 
-def gather_tables(batches: Batches, least: int) -> Iterator[pa.Table]:
-    """Yield the rows of batches in tables of so many bytes or more; the last may have fewer."""
-    held, size = list[pa.RecordBatch](), 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.nbytes
-        if size >= least:
-            yield pa.Table.from_batches(held)
-            held, size = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
+def _read_number() -> int:
+    """Return the number of the task at work, the same each time that it is tried."""
+    task = TaskContext.get()
+    assert task is not None
+    return int(task.partitionId())

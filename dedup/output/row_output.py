@@ -13,6 +13,7 @@ from dedup.engine.corpus import identify
 from dedup.engine.engine import Engine
 from dedup.engine.expressions import column, write_text
 from dedup.engine.placement import fits_broadcast
+from dedup.engine.spark_rows import SparkRows
 from dedup.errors import ConfigError, SchemaError
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import load_format
@@ -68,30 +69,29 @@ class RowOutput:
         if self.config.output.mode == "annotate":
             check_free(self.rows, NOTES, ANNOTATED)
 
-    def save(self, name: str, rows: DataFrame, /) -> int:
+    def save(self, name: str, rows: SparkRows, /) -> int:
         """See `ResultWriter.save`."""
-        return save_counted(rows, f"{self.folder}/{name}")
+        return save_counted(rows.frame, f"{self.folder}/{name}")
 
-    def list_rejected(self) -> DataFrame | None:
+    def list_rejected(self) -> None:
         """See `ResultWriter.list_rejected`."""
-        return None
 
-    def read_texts(self, engine: Engine[DataFrame], found: Findings[DataFrame]) -> Mapping[int, str]:
+    def read_texts(self, engine: Engine[SparkRows], found: Findings[SparkRows]) -> Mapping[int, str]:
         """See `ResultWriter.read_texts`: they are noted as the rows pass."""
         del engine
         return read_notes(self.noted) if self._list_shown(found) else {}
 
-    def _list_shown(self, found: Findings[DataFrame]) -> Sequence[int]:
+    def _list_shown(self, found: Findings[SparkRows]) -> Sequence[int]:
         return found.shown if self.config.writes_texts else ()
 
     def write_rows(
         self,
-        engine: Engine[DataFrame],
-        found: Findings[DataFrame],
-        decisions: DataFrame,
+        engine: Engine[SparkRows],
+        found: Findings[SparkRows],
+        decisions: SparkRows,
         *,
-        spans: DataFrame | None,
-        rejected: DataFrame | None,
+        spans: SparkRows | None,
+        rejected: SparkRows | None,
     ) -> WrittenRows:
         """See `ResultWriter.write_rows`."""
         del spans, rejected
@@ -101,11 +101,11 @@ class RowOutput:
         text_bytes = F.octet_length(text)
         if self.config.keep.merge:
             merged = merge_values(engine, found.documents, decisions, self.config.keep.merge)
-            rows = add_merged(rows, doc_id, merged, list_added(self.config.keep.merge).names)
+            rows = add_merged(rows, doc_id, merged.frame, list_added(self.config.keep.merge).names)
         gone = engine.tally(decisions)["rows"]
-        repeated = found.repeated if found.copies[0] else None
+        repeated = found.repeated.frame if found.repeated is not None and found.copies[0] else None
         notes = NOTES if mode == "annotate" else NOTES[:1]
-        marked, names = decide_rows(rows, doc_id, decisions, repeated, notes, broadcast=fits_broadcast(gone))
+        marked, names = decide_rows(rows, doc_id, decisions.frame, repeated, notes, broadcast=fits_broadcast(gone))
         if shown := self._list_shown(found):
             # Once each row is there once: a client of Spark Connect takes no observation of both sides of a union.
             marked = note_texts(marked, doc_id, shown, text, self.noted)
@@ -114,8 +114,8 @@ class RowOutput:
             ids = marked.filter(is_kept).select(user_id.alias(self.id_column or "id"))
             return WrittenRows(kept=save_counted(ids, f"{self.folder}/kept", self.kind))
         if mode == "filter" and found.spans is not None:
-            cuts = found.spans.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
-            whole = decisions.filter(F.col("number") == 1).select("doc_id")
+            cuts = found.spans.frame.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
+            whole = decisions.frame.filter(F.col("number") == 1).select("doc_id")
             # Last, as without an id column the text is part of what the id is a digest of.
             marked = cut_texts(marked, doc_id, cuts.join(whole, on="doc_id", how="left_anti"), text_column)
         observation = Observation()

@@ -5,14 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.engine import Batches
 from dedup.engine.exchange import spread
 from dedup.engine.file_corpus import REJECTED, Files
-from dedup.engine.table import TableWriter, Uncounted
+from dedup.engine.spark_rows import SparkRows
+from dedup.engine.table import TableWriter, Uncounted, WrittenFiles
 from dedup.files.formats.format import FileCounts
 from dedup.files.splits import Split
 from dedup.output.file_output import FileOutput, Handed, Unit, WriteUnit
@@ -42,7 +44,7 @@ def save_counted(rows: DataFrame, path: str, kind: str = "parquet") -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SparkOutput(FileOutput[DataFrame]):
+class SparkOutput(FileOutput[SparkRows]):
     """Files that tasks of Spark write."""
 
     corpus: Files
@@ -53,22 +55,29 @@ class SparkOutput(FileOutput[DataFrame]):
         """See `FileOutput.splits`."""
         return self.corpus.splits
 
-    def save(self, name: str, rows: DataFrame, /) -> int:
+    def save(self, name: str, rows: SparkRows, /) -> int:
         """See `FileOutput.save`."""
-        return save_counted(rows, f"{self.folder}/{name}")
+        ending = WrittenFiles(folder=f"{self.folder}/{name}", rows=from_arrow_schema(rows.schema), is_published=True)
+        for each in (rows, SparkRows.empty(rows.session, rows.schema)):
+            written = each.mapInArrow(ending(iter), ending.schema).toArrow()
+            # Spark makes no task of what it knows to be empty.
+            if written.num_rows:
+                break
+        count: int = pc.sum(written["rows"]).as_py()
+        return count
 
-    def list_rejected(self) -> DataFrame | None:
+    def list_rejected(self) -> SparkRows | None:
         """See `FileOutput.list_rejected`; one more pass over files that may have some."""
         if self.source.on_bad_record != "quarantine" or not self.source.listing.format.can_reject:
             return None
         rejected = self.keep("rejected", from_arrow_schema(REJECTED), self.corpus.list_rejected)
-        return rejected.frame if rejected.counts["rows"] else None
+        return rejected if rejected.count else None
 
-    def write_units(self, edits: DataFrame, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
+    def write_units(self, edits: SparkRows, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
         """See `FileOutput.write_units`."""
         held, numbers = self.corpus.held, {number: unit.splits for number, unit in enumerate(units) if unit.splits}
 
-        none = to_arrow_schema(edits.schema).empty_table()
+        none = edits.schema.empty_table()
 
         def run(parts: Sequence[pa.Table | None]) -> Batches:
             source, splits = held.value
@@ -81,8 +90,9 @@ class SparkOutput(FileOutput[DataFrame]):
                 counts = {"unit": unit, "kept": done.kept, "removed": done.removed}
                 yield pa.RecordBatch.from_pylist([counts], WRITTEN)
 
-        every = edits.sparkSession.range(len(units)).select(F.col("id").alias("unit"))
-        written = spread([every, edits], "unit", len(units), run, Uncounted(schema=from_arrow_schema(WRITTEN)))
+        every = edits.session.range(len(units)).select(F.col("id").alias("unit"))
+        ending = Uncounted(schema=from_arrow_schema(WRITTEN))
+        written = spread(edits.session, [every, edits], "unit", run, ending, numbers=len(units))
         return {
             row["unit"]: FileCounts(kept=row["kept"], removed=row["removed"]) for row in written.toArrow().to_pylist()
         }

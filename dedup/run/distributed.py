@@ -11,6 +11,7 @@ from dedup.engine.corpus import Corpus, Rows, add_foreign, read_documents
 from dedup.engine.exchange import WAVES
 from dedup.engine.file_corpus import Files
 from dedup.engine.spark import SparkEngine
+from dedup.engine.spark_rows import SparkRows
 from dedup.errors import DataError
 from dedup.files.listing import Listing
 from dedup.files.orders import list_asking
@@ -42,7 +43,7 @@ MOST_PARTITIONS = 1 << 20
 """Partitions of a table that is read as it is, whose size nobody knows."""
 
 
-def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace) -> Given[DataFrame]:
+def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace) -> Given[SparkRows]:
     """Return the input as files that the workers read themselves."""
     config = job.config
     suit_session(spark, listing.size)
@@ -54,7 +55,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     id_column = config.input.id_column or listing.format.id_column
     engine = _make_engine(spark, job, workspace, corpus, id_column)
 
-    def open_output(engine: SparkEngine) -> ResultWriter[DataFrame]:
+    def open_output(engine: SparkEngine) -> ResultWriter[SparkRows]:
         folder = absolute(workspace.result)
         return SparkOutput(config=config, source=source, folder=folder, corpus=corpus, keep=engine.keep)
 
@@ -72,7 +73,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     )
 
 
-def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Workspace) -> Given[DataFrame]:
+def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Workspace) -> Given[SparkRows]:
     """Return the input as rows of a table, which Spark reads."""
     config, chosen, tables = job.config, job.config.input, CatalogTables.open(spark, job)
     named = [(chosen.table, table), *job.foreign_tables.items()]
@@ -151,5 +152,5 @@ def _make_engine(spark: SparkSession, job: Job, workspace: Workspace, corpus: Co
     )
 
 
-def _list_repeated(engine: SparkEngine) -> DataFrame | None:
+def _list_repeated(engine: SparkEngine) -> SparkRows | None:
     return engine.known.repeated

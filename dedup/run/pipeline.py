@@ -73,9 +73,9 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     if on_disk and (":" in output or sessions.is_connect(spark)):
         # Hadoop takes what stands before a colon for a scheme, and a server works in a folder of its own.
         output = absolute(output)
-    # A lock on a disk is given up even where Spark has died.
-    locks = Storage() if on_disk else storage.without_checksums()
-    with Workspace(storage, output, locks=locks) as workspace:
+    # For each file on a disk Hadoop starts a program, and a lock is to be given up even where Spark has died.
+    files, locks = (Storage(), Storage()) if on_disk else (storage, storage.without_checksums())
+    with Workspace(files, output, locks=locks) as workspace:
         try:
             return _run(spark, job, workspace, work)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:

@@ -4,17 +4,21 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from dedup.engine.engine import Tally
 from dedup.engine.relations import Fragment, TableScan
-from dedup.engine.table import TALLY, Build, Counted, KeptTable, WrittenFiles, read_tallies
+from dedup.engine.spark_rows import SparkRows
+from dedup.engine.table import TALLY, Build, Counted, WrittenFiles, read_tallies
 from dedup.files.systems import absolute
 from dedup.run.workspace import Workspace
 
@@ -46,7 +50,7 @@ class WorkspaceTables:
         tables._made = self._made
         return tables
 
-    def __call__(self, name: str, schema: T.StructType, build: Build) -> KeptTable:
+    def __call__(self, name: str, schema: T.StructType, build: Build) -> SparkRows:
         """Make a table, unless an earlier try has finished it, and read it again.
 
         Raises
@@ -69,10 +73,12 @@ class WorkspaceTables:
             record = json.loads(json.dumps(write(self._workspace.new_table(name), schema, build)))
             self._workspace.finish(name, record)
         files, folder = record["written"], absolute(self._workspace.table(name))
-        return KeptTable(
-            frame=self._read(name, files, schema),
-            counts=record["counts"],
-            stored=None if files is None else _list_fragments(folder, files),
+        return SparkRows(
+            session=self._spark,
+            columns=schema.names,
+            plan=partial(self._read, name, files, schema),
+            relation=None if files is None else _list_fragments(folder, files, to_arrow_schema(schema)),
+            tally=record["counts"],
         )
 
     def _let_write(self, folder: str, schema: T.StructType, build: Build) -> dict[str, Any]:
@@ -129,12 +135,13 @@ def _record(rows: int, tally: Tally, files: Written | None) -> dict[str, Any]:
     return {"counts": {"rows": rows, **tally.to_dict()}, "written": files}
 
 
-def _list_fragments(folder: str, files: Written) -> TableScan:
+def _list_fragments(folder: str, files: Written, schema: pa.Schema) -> TableScan:
     """Return a table that workers have written, as they read it."""
     return TableScan(
         [
             Fragment(f"{folder}/{each['file']}", number, each["bytes"] // each["groups"])
             for each in files
             for number in range(each["groups"])
-        ]
+        ],
+        schema,
     )

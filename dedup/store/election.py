@@ -284,7 +284,6 @@ def _answer(
     asked: Rows,
     count: int,
     *,
-    once: bool,
     engine: Engine[Rows],
     step: Step[Rows],
     heads: Rows,
@@ -294,7 +293,7 @@ def _answer(
     wanted = engine.join(ends, heads, "doc_id")
     sets = find_sets(engine, step.snapshot, f"{name}_sets", wanted, count=step.count, expected=ends_count)
     compare = comparison.verify(0.0, near_misses=False)
-    return engine.compare(name, asked, sets.rows, compare, sets_size(sets, count), once=once)
+    return engine.compare(name, asked, sets.rows, compare, sets_size(sets, count))
 
 
 def _take_members(batches: Batches) -> Batches:

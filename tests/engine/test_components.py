@@ -7,6 +7,7 @@ only these tests are left out, and scripts/test says so.
 import contextlib
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from dedup.engine.components import (
     connect_with_graphframes,
     contract,
 )
+from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Uncounted
 from dedup.errors import ComponentError
 from dedup.tables import arrow
@@ -68,15 +70,17 @@ def connect(links, count, connecting):
 
     def keep(name, schema, build, *, tally=None):
         made.append((name, tally and tally["engine"]))
-        return make_table(links.sparkSession, rows(build(Uncounted(schema=from_arrow_schema(schema)))), schema)
+        kept = rows(build(Uncounted(schema=from_arrow_schema(schema))))
+        table = make_table(links.sparkSession, kept, schema)
+        return replace(SparkRows.of(table), tally={"rows": len(kept)})
 
-    found = connect_links("components", links, count, keep, connecting)
+    found = connect_links("components", SparkRows.of(links), count, keep, connecting)
     assert [name for name, _ in made] == ["components_forest", "components"]
-    return found, made[-1][1]
+    return found.frame, made[-1][1]
 
 
 def shrink(links):
-    return contract(links, Uncounted(schema=from_arrow_schema(components.PAIRS)))
+    return contract(SparkRows.of(links), Uncounted(schema=from_arrow_schema(components.PAIRS)))
 
 
 def as_components(spark, places):

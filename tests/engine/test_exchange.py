@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from dedup.engine.exchange import drop_repeated, list_cells, meet, spread
 from dedup.engine.placement import Meeting
+from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Uncounted
 from dedup.kernels.runs.blocks import routes
 from tests.engine.tables import draw_ids, rows, settings
@@ -46,7 +47,9 @@ def bring(spark, pairs, ids, meeting):
     source = spark.createDataFrame(pairs, "left_id long, right_id long").repartition(3)
     # A document that comes twice counts once.
     payload = address(source, documents.unionByName(documents.limit(5)), meeting)
-    return meet(source, list_pairs, payload, name_both, Uncounted(schema=MET), meeting=meeting)
+    return meet(
+        SparkRows.of(source), list_pairs, SparkRows.of(payload), name_both, Uncounted(schema=MET), meeting=meeting
+    )
 
 
 def address(source, payload, meeting):
@@ -91,7 +94,8 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
 
     meeting = Meeting(groups=groups, whole=False)
     schema = T.StructType().add("arrived", "long")
-    met = meet(source, pairs_of, address(source, payload, meeting), compare, Uncounted(schema=schema), meeting=meeting)
+    addressed = SparkRows.of(address(source, payload, meeting))
+    met = meet(SparkRows.of(source), pairs_of, addressed, compare, Uncounted(schema=schema), meeting=meeting)
     found = [row.arrived for row in met.collect()]
 
     # Everyone meets everyone, so a document goes to all cells of its group; one without a pair goes nowhere.
@@ -114,9 +118,9 @@ def test_no_pair_meets_nobody(spark):
     assert (
         rows(
             meet(
-                source,
+                SparkRows.of(source),
                 list_pairs,
-                address(source, documents, meeting),
+                SparkRows.of(address(source, documents, meeting)),
                 name_both,
                 Uncounted(schema=MET),
                 meeting=meeting,
@@ -137,7 +141,7 @@ def test_a_task_is_given_no_more_than_so_many_numbers(spark, monkeypatch):
         yield pa.record_batch({"own": counts[:1], "more": counts[1:], "values": [tables[1].num_rows]})
 
     schema = T.StructType().add("own", "long").add("more", "long").add("values", "long")
-    found = spread([numbers, more], "split", 50, receive, Uncounted(schema=schema)).collect()
+    found = spread(spark, [numbers, more], "split", receive, Uncounted(schema=schema), numbers=50).collect()
 
     assert sum(row.own for row in found) == 50
     assert sum(row["values"] for row in found) == 200

@@ -1,6 +1,6 @@
 """Relations that workers evaluate by themselves: the rows of the same words in Python, whatever is asked for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 import numpy as np
@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 
 from dedup.engine.engine import Tally
-from dedup.engine.relations import Fragment, Join, Map, NotNull, Projection, TableScan, Union, WorkerRows
+from dedup.engine.relations import Fragment, Join, Map, NotNull, Projection, TableScan, Union
+from dedup.engine.spark_rows import SparkRows, share
 from dedup.engine.table import WrittenFiles
 from dedup.run.tables import _list_fragments
 from tests.engine.tables import make_table
 
 NUMBERS = pa.schema({"doc_id": pa.int64(), "size": pa.int64(), "name": pa.string()})
+OF = pa.schema({"of": pa.int64()})
 CELLS = pa.schema({"key": pa.int64(), "target": pa.int64()})
 
 
@@ -22,6 +24,10 @@ class Given:
     """Rows of which each batch is a fragment."""
 
     rows: list[pa.RecordBatch]
+
+    @property
+    def schema(self):
+        return self.rows[0].schema
 
     @property
     def fragments(self):
@@ -81,7 +87,7 @@ def test_words_follow_one_another():
             yield pa.record_batch({"of": [2 * value for value in batch["n"].to_pylist()]})
 
     named = Projection(Union([Given(rows), Given(more)]), {"n": "size", "name": "name"})
-    assert read(Map(NotNull(named, "n"), ["n"], double), ["of"]) == sorted(
+    assert read(Map(NotNull(named, "n"), ["n"], double, OF), ["of"]) == sorted(
         (
             (2 * row["size"],)
             for row in chain.from_iterable(batch.to_pylist() for batch in [*rows, *more])
@@ -91,10 +97,14 @@ def test_words_follow_one_another():
     )
 
 
+def refuse():
+    raise AssertionError("a DataFrame is planned that nobody reads")
+
+
 @pytest.mark.parametrize("cores", [1, 3])
 def test_workers_read_what_they_have_written(spark, tmp_path, monkeypatch, cores):
     """Files of several row groups, of which each is of one task."""
-    monkeypatch.setattr("dedup.engine.relations.READ_BYTES", 100)
+    monkeypatch.setattr("dedup.engine.spark_rows.READ_BYTES", 100)
     monkeypatch.setattr("dedup.engine.relations.SENT_BYTES", 100)
     chance = np.random.default_rng(cores)
     whole = pa.Table.from_batches(draw(chance, NUMBERS, 200, 9))
@@ -102,10 +112,10 @@ def test_workers_read_what_they_have_written(spark, tmp_path, monkeypatch, cores
     written = WrittenFiles(folder=str(tmp_path), rows=table.schema)
     files = table.mapInArrow(written(iter), written.schema).toArrow().to_pylist()
 
-    relation = _list_fragments(str(tmp_path), files)
-    found = WorkerRows.of(table, relation, cores).select("size", "name")
+    relation = _list_fragments(str(tmp_path), files, NUMBERS)
+    found = replace(SparkRows.of(table), relation=relation, plan=refuse).select("size", "name")
     passed = found.mapInArrow(iter, table.select("size", "name").schema).toArrow()
 
     assert isinstance(relation, TableScan)
-    assert len(found.shares) > 1
+    assert len(share(relation, cores)) > 1
     assert sorted(passed.to_pylist(), key=repr) == sorted(whole.select(["size", "name"]).to_pylist(), key=repr)

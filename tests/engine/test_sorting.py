@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup.engine import sorting
 from dedup.engine.engine import Shuffle
 from dedup.engine.sorting import put_in_order, shuffle_rows
+from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Uncounted
 from tests.engine.tables import make_table, signed
 
@@ -46,7 +47,8 @@ def test_rows_of_equal_keys_come_to_one_call(spark, monkeypatch):
 
     table = make_table(spark, rows, schema)
     shuffle = Shuffle(emitted=schema, by=["key", "part"], order=["number"], work=note, schema=told)
-    found = shuffle_rows(table.repartition(3), shuffle, Uncounted(schema=from_arrow_schema(told)), None, 2).toArrow()
+    given = SparkRows.of(table.repartition(3))
+    found = shuffle_rows(given, shuffle, Uncounted(schema=from_arrow_schema(told)), None, 2).toArrow()
     places = {}
     for place, row in enumerate(found.to_pylist()):
         places.setdefault((row["key"], row["part"]), []).append((row["call"], place, row["number"]))

@@ -110,7 +110,7 @@ class TinyEngine:
         self.tallies[id(whole)]["emitted"] = self.emitted[name]
         return self._note(name, whole, once=once)
 
-    def compare(self, name, pairs, documents, comparison, size, *, once=False):
+    def compare(self, name, pairs, documents, comparison, size):
         assert len(size) == 4
         self._read(pairs)
         self._read(documents)
@@ -130,7 +130,7 @@ class TinyEngine:
             rows = pa.Table.from_arrays([*kept, *compared.columns.values()], schema=comparison.schema)
             self.tallies[id(rows)] = compared.tally
             found.append(rows)
-        return self._note(name, self._concat(found, comparison.schema), once=once)
+        return self._note(name, self._concat(found, comparison.schema))
 
     def _list_pairs(self, batch, comparison):
         for left, right in list_pairs(batch, comparison):

@@ -56,3 +56,16 @@ def take_equal(batches: Iterable[pa.RecordBatch], *, schema: pa.Schema, **values
         for name, value in values.items():
             chosen = chosen.filter(pc.equal(chosen[name], value))
         yield chosen.select(schema.names)
+
+
+def gather_tables(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.Table]:
+    """Yield the rows of batches in tables of so many bytes or more; the last may have fewer."""
+    held, size = list[pa.RecordBatch](), 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= least:
+            yield pa.Table.from_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)

@@ -23,8 +23,8 @@ REACHED = 1 << 20
 class Answer(Protocol[Rows]):
     """Similarity of pairs of documents that an election asks for."""
 
-    def __call__(self, name: str, asked: Rows, count: int, /, *, once: bool) -> Rows:
-        """Return EDGES of so many pairs, under a name; `once` as for `Engine.group`."""
+    def __call__(self, name: str, asked: Rows, count: int, /) -> Rows:
+        """Return EDGES of so many pairs, under a name."""
 
 
 def list_voters(engine: Engine[Rows], signatures: Signatures[Rows], components: Rows) -> Rows:
@@ -42,13 +42,10 @@ def compare_all(
     name: str,
     asked: Rows,
     count: int,
-    *,
-    once: bool,
 ) -> Rows:
     """Return EDGES of so many pairs of documents whose sets are given: see `Answer`."""
-    return engine.compare(
-        name, asked, sets.rows, comparison.verify(0.0, near_misses=False), sets_size(sets, count), once=once
-    )
+    compare = comparison.verify(0.0, near_misses=False)
+    return engine.compare(name, asked, sets.rows, compare, sets_size(sets, count))
 
 
 def find_members(
@@ -86,12 +83,11 @@ def find_members(
         count = sum(tally.get(each, 0) for each in roles)
         asked = engine.expect(engine.map(asking, election.list_asked, election.ASKED), count)
         pairs = engine.map(asked, partial(election.take_pairs, kind=kind), comparison.PAIRS)
-        # Nothing is asked after the pairs that tell a similarity alone.
-        answered = answer(f"answered{number}", pairs, tally[kind], once=kind == election.DISTANT)
+        answered = answer(f"answered{number}", pairs, tally[kind])
         known = engine.map(answered, partial(add_role, role=roles[kind]), election.PAIRED)
         more = engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters)
         # Components that ask for nothing have elected.
-        rows = engine.join(engine.concat(rows, more), asked, "component_id", key="component_id", how="semi")
+        rows = engine.concat(engine.join(rows, asked, "component_id", key="component_id", how="semi"), more)
     members, counts = limit_sources(engine, setting, engine.concat(*elected), election.merge_elected(told))
     joined_at = _count_joined(engine, counts, setting.policy.threshold, connected)
     removers = count_removers(engine, members) if has_sources else []

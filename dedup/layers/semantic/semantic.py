@@ -356,9 +356,9 @@ class SemanticLayer(Layer):
         return {"curve": tell_curve(judged), "pairs_near_the_threshold": shown}
 
 
-def _answer(name: str, asked: Rows, count: int, *, once: bool, engine: Engine[Rows]) -> Rows:
+def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows]) -> Rows:
     """Return EDGES of pairs that an election asks for: see `members.Answer`; one that is no edge stays none."""
-    del count, once
+    del count
     return engine.map(asked, _tell_apart, arrow.EDGES, name=name)
 
 
