@@ -69,7 +69,7 @@ def connect_links(name: str, links: SparkRows, count: int, keep: KeepTable, conn
         LOG.warning("GraphFrames' classes are missing (see scripts/jars): the driver connects %s edges", f"{count:,}")
     own = partial(keep, name, arrow.COMPONENTS, tally={"engine": chosen})
     if chosen == "driver":
-        return own(lambda ending: end(connect_on_driver(forest.frame), ending))
+        return own(lambda ending: end(connect_on_driver(forest), ending))
     with sessions.checkpointed(spark, checkpoints), contextlib.ExitStack() as cached:
         connected = own(lambda ending: end(connect_with_graphframes(forest.frame, cached), ending))
     check_components(links.frame, connected.frame)
@@ -134,12 +134,12 @@ def available_engine(spark: SparkSession, engine: str, *, required: bool) -> str
     )
 
 
-def connect_on_driver(links: DataFrame) -> DataFrame:
+def connect_on_driver(links: SparkRows) -> DataFrame:
     """Links -> COMPONENTS with scipy: 16 bytes of driver memory per link, and a few times that at its peak."""
-    table = links.select("left_id", "right_id").toArrow()
+    table = links.select("left_id", "right_id").collect()
     ids, component_ids = connect(table["left_id"].to_numpy(), table["right_id"].to_numpy())
     components = pa.table({"doc_id": ids, "component_id": component_ids})
-    return sessions.to_frame(links.sparkSession, components)
+    return sessions.to_frame(links.session, components)
 
 
 def connect_with_graphframes(forest: DataFrame, cached: contextlib.ExitStack) -> DataFrame:

@@ -25,7 +25,6 @@ from dedup.run.profiles import Part, list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.search import Searched, search, set_up
 from dedup.run.workspace import Workspace
-from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 
@@ -157,8 +156,6 @@ class Run(Generic[Rows]):
             drawing = self.plotting.submit(draw, config, counts, *self._read_sample(found), baseline)
         else:
             drawing = self.plotting.submit(lambda: draw(config, counts, *self._read_sample(found), baseline))
-            # Loads what the report compares texts with.
-            self.plotting.submit(lambda: load_tokenizer(config).hash(pa.array([""])))
         with clock.time("output"):
             output = given.open_output(engine)
             written = write_result(engine, output, findings, inform=clock.inform, stage=partial(clock.group, "output"))

@@ -242,10 +242,12 @@ def _start(*, with_delta: bool) -> SparkSession:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     # Spark asks for the address of this machine's name before it reads its settings, and ends where there is none.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = read_conf(LOCAL_CONF)
+    settings, loading = read_conf(LOCAL_CONF), None
     if find_spec(SHORTCUTS):
+        shortcuts = import_module(SHORTCUTS)
         settings["spark.python.daemon.module"] = SHORTCUTS
-        settings |= import_module(SHORTCUTS).choose_class_path()
+        settings |= shortcuts.choose_class_path()
+        loading = shortcuts.load_ahead()
     settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
     if with_delta:
         settings |= _choose_delta()
@@ -267,6 +269,10 @@ def _start(*, with_delta: bool) -> SparkSession:
         lines = [line for line in _read_said().splitlines() if not line.startswith(("\t", "WARNING: "))]
         why = " / ".join(filter(None, lines)) or str(error)
         raise DedupError(f"Spark did not start: {why}" + ("" if java else f"; {JAVA_NEEDED}")) from error
+    finally:
+        # What is still loaded as the process ends would end it with an error of Python's own.
+        if loading is not None:
+            loading.join()
 
 
 def _fork_workers(context: SparkContext) -> None:

@@ -1,8 +1,8 @@
 """Optional file: shortcuts to the start of processes, without which everything works, later.
 
 `dedup run` in memory gains the import of pandas in each process, .3 s of a processor; Spark on this machine gains
-130 ms a Python task, what each worker would load by itself, and a second of Java's (docs/internals/tried.md has the
-figures).
+130 ms a Python task, what each worker would load by itself, a second of Java's, and what the driver loads while Java
+starts (docs/internals/tried.md has the figures).
 """
 
 import gc
@@ -10,6 +10,7 @@ import os
 import sys
 import zipimport
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,23 @@ def choose_class_path() -> dict[str, str]:
     folder = Path(pyspark.__file__).parent / "jars"
     found = [str(path) for name in FIRST_JARS for path in sorted(folder.glob(f"{name}[_-][0-9]*.jar"))]
     return {"spark.driver.extraClassPath": os.pathsep.join(found)}
+
+
+def load_ahead() -> Thread:
+    """Begin to load what the driver of a run needs later, in a thread, while Java starts."""
+    loading = Thread(target=_load, name="loading", daemon=True)
+    loading.start()
+    return loading
+
+
+def _load() -> None:
+    from dedup.kernels import components, curve  # noqa: PLC0415 - a run in memory loads these when it needs them
+    from dedup.kernels.text.unicode_words import UnicodeWords  # noqa: PLC0415
+    from dedup.run import pipeline  # noqa: F401, PLC0415
+
+    curve.least_estimate(0.8, 126, 4)
+    components.connect(np.zeros(1, np.int64), np.ones(1, np.int64))
+    UnicodeWords().hash(pa.array(["a b"]))
 
 
 def serve() -> None:

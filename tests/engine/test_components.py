@@ -41,7 +41,7 @@ def connect_and_clear(forest):
 
 
 ENGINES = [
-    pytest.param(connect_on_driver, id="driver"),
+    pytest.param(lambda forest: connect_on_driver(SparkRows.of(forest)), id="driver"),
     pytest.param(connect_and_clear, id="graphframes"),
 ]
 
@@ -103,7 +103,7 @@ def test_every_vertex_gets_the_least_id_of_its_component(spark):
     """By GraphFrames: below, where it leaves the session as it was."""
     edges = draw_edges(2)
 
-    found = connect_on_driver(shrink(as_edges(spark, edges)))
+    found = connect_on_driver(SparkRows.of(shrink(as_edges(spark, edges))))
 
     assert found.columns == ["doc_id", "component_id"]
     assert rows(found) == sorted(oracles.components(edges).items(), key=repr)
@@ -162,7 +162,9 @@ def test_auto_takes_the_driver_up_to_the_limit(monkeypatch, engine, edge_count, 
 @pytest.mark.parametrize(("driver_edges", "engine"), [(6, "driver"), (5, "graphframes")])
 def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, driver_edges, engine):
     monkeypatch.setattr(components, "DRIVER_EDGES", driver_edges)
-    monkeypatch.setattr(components, "connect_with_graphframes", lambda forest, _: connect_on_driver(forest))
+    monkeypatch.setattr(
+        components, "connect_with_graphframes", lambda forest, _: connect_on_driver(SparkRows.of(forest))
+    )
     # 21 edges, in one partition, contract to a forest of 6.
     edges = [*itertools.combinations(range(7), 2)]
 
