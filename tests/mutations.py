@@ -875,6 +875,14 @@ MUTATIONS = (
         ("engine/test_sorting.py",),
     ),
     Mutation(
+        "task-files",
+        "A task that is tried again writes the same file of the output.",
+        "engine/table.py",
+        "else f'part-{number:05}'",
+        "else uuid.uuid4().hex",
+        ("engine/test_spark_rows.py",),
+    ),
+    Mutation(
         "passage-mark",
         "No cut parts a character from the marks on it.",
         "kernels/text/unicode_words.py",

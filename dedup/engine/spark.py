@@ -21,12 +21,13 @@ from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, 
 from dedup.engine.exchange import Pairs, drop_repeated, list_cells, meet
 from dedup.engine.memory import take_documents
 from dedup.engine.pairing import ADDRESSED, PAIRED, list_pairs
-from dedup.engine.placement import COLLECTABLE_BYTES, fits_broadcast, fits_worker, place_cells
+from dedup.engine.placement import COLLECTABLE_BYTES, READ_BYTES, fits_broadcast, fits_worker, place_cells
 from dedup.engine.relations import Join, Map, NotNull, Union
 from dedup.engine.sorting import shuffle_rows
 from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
 from dedup.files.profile_filter import ProfileFilter
+from dedup.kernels.runs.batches import gather_tables
 from dedup.tables import arrow
 
 REPEATED = arrow.integers("doc_id", "copies")
@@ -328,8 +329,9 @@ def _join(rows: SparkRows, others: SparkRows, on: str, key: str, how: How) -> Da
 
 
 def _choose(batches: Batches, *, on: str, keys: pa.Array) -> Batches:
-    for batch in batches:
-        yield batch.filter(pc.is_in(batch[on], keys))
+    # Each call hashes the keys anew.
+    for table in gather_tables(batches, READ_BYTES):
+        yield from table.filter(pc.is_in(table[on], keys)).to_batches()
 
 
 def _to_spark(schema: pa.Schema) -> T.StructType:

@@ -103,7 +103,7 @@ class SparkRows:
             return self.frame.toArrow()
         cells = self.mapInArrow(_pack, from_arrow_schema(PACKED)).toArrow()["rows"]
         tables = [pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells]
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return pa.concat_tables(tables, promote_options="default") if tables else self.schema.empty_table()
 
 
 def share(relation: Relation, cores: int) -> list[range]:

@@ -12,35 +12,35 @@ class Rates:
     The defaults are the whole job's, Spark's reading, moving and writing included: from `scripts/bench --rounds 2
     --sizes 1000000,4000000 --profiles plain` by tasks on 2 cores (x86-64 without AVX-512) with Numba, the difference
     between the two sizes, whose processor seconds are shared out by the seconds of stages (`python -m tests.rates`).
-    They are times of a core whose kernels take REFERENCE of `calibrate`, .6 of what those of that run took. Those of
+    They are times of a core whose kernels take REFERENCE of `calibrate`, .54 of what those of that run took. Those of
     bands, rows and pairs are older: they choose the signature, which shall not change as the job becomes faster.
     So is `fixed`; `start` is less what a second daemon of Python workers took, which is no longer started.
     """
 
     source: str = "measured on another machine (dedup/plan/rates.py); --calibrate measures this one"
-    text_byte: float = 4.8e-9
+    text_byte: float = 3.9e-9
     """Seconds per byte read, tokenised and shingled."""
     row: float = ROW_SECONDS
     """Seconds per MinHash value of a document."""
-    identical: float = 0.45e-6
+    identical: float = 0.27e-6
     """Seconds per document brought to those with its digest."""
     band: float = BAND_SECONDS
     """Seconds per band key of a document, made, moved and grouped, as it chooses the signature."""
-    bucketed: float = 0.25e-6
+    bucketed: float = 0.16e-6
     """Seconds per band key, or shingle of a bucket over the cap, moved and grouped."""
-    signature: float = 0.73e-6
+    signature: float = 0.27e-6
     """Seconds per document whose signature is brought to its pairs."""
     pair: float = PAIR_SECONDS
     """Seconds per pair of a bucket sent, made distinct and estimated."""
-    scanned_byte: float = 4.8e-9
+    scanned_byte: float = 2.5e-9
     """Seconds per byte of text read again to find the documents of candidates."""
-    comparison: float = 1.6e-6
+    comparison: float = 0.84e-6
     """Seconds per exact comparison."""
-    edge: float = 3.7e-6
+    edge: float = 1.3e-6
     """Seconds per connected edge."""
-    member: float = 12.5e-6
+    member: float = 6.7e-6
     """Seconds per member of a component assigned its representative."""
-    written_byte: float = 6.4e-9
+    written_byte: float = 5.7e-9
     """Seconds per byte of text read and written to the result."""
     shuffled_byte: float = 9.7e-9
     """Seconds per byte of text sorted by id, if too many ids are looked for: docs/internals/tried.md, "result join"."""
@@ -50,5 +50,5 @@ class Rates:
     """Seconds per window that occurs twice, compared and united: the same page, a corpus of mostly repeated text."""
     fixed: float = 20.0
     """Seconds of a run whatever its size and cores: the JVM and some 40 small jobs."""
-    start: float = 32.0
+    start: float = 28.0
     """Seconds of all cores that are spent meanwhile."""
