@@ -5,6 +5,7 @@
 starts (docs/internals/tried.md has the figures).
 """
 
+import contextlib
 import gc
 import os
 import sys
@@ -70,13 +71,15 @@ def load_ahead() -> Thread:
 
 
 def _load() -> None:
-    from dedup.kernels import components, curve  # noqa: PLC0415 - a run in memory loads these when it needs them
-    from dedup.kernels.text.unicode_words import UnicodeWords  # noqa: PLC0415
-    from dedup.run import pipeline  # noqa: F401, PLC0415
+    # Whatever is wrong shows, and is said in a line, where it is needed.
+    with contextlib.suppress(Exception):
+        from dedup.kernels import components, curve  # noqa: PLC0415 - a run in memory loads these when it needs them
+        from dedup.kernels.text.unicode_words import UnicodeWords  # noqa: PLC0415
+        from dedup.run import pipeline  # noqa: F401, PLC0415
 
-    curve.least_estimate(0.8, 126, 4)
-    components.connect(np.zeros(1, np.int64), np.ones(1, np.int64))
-    UnicodeWords().hash(pa.array(["a b"]))
+        curve.least_estimate(0.8, 126, 4)
+        components.connect(np.zeros(1, np.int64), np.ones(1, np.int64))
+        UnicodeWords().hash(pa.array(["a b"]))
 
 
 def serve() -> None:
