@@ -3,6 +3,9 @@
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from dedup.kernels import Bytes, Integers
 from dedup.kernels.loops.compiler import compiled
@@ -20,6 +23,26 @@ from dedup.kernels.text.folding import (
     UNSAFE,
     Folding,
 )
+
+WORD_BYTES = 8
+LEAST_RUN = 32
+"""Bytes of ASCII in a row after which a loop over ranges takes the others: it would gain nothing in short runs."""
+TOPS = np.uint64(0x8080808080808080)
+"""The leading bits of eight bytes: not one of ASCII has it."""
+
+
+def _load(_context: Any, array: Any, index: Any) -> Any:  # noqa: ANN401 - Numba's types
+    """Read 8 bytes from any position as a little-endian number; there is no other way to say so in Numba."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1)
+
+    return types.uint64(array, index), generate
+
+
+load_word: Any = intrinsic(_load)
 
 
 @compiled
@@ -57,6 +80,22 @@ def compose(first: int, second: int, folding: Folding) -> Any:  # noqa: ANN401 -
 
 
 @compiled
+def fold_ranges(text: Bytes, ranges: Bytes, folded: Bytes) -> None:
+    """Fold ASCII by ranges of bytes, see `Folding.ranges`; the compiler takes 32 bytes at once."""
+    first0, first1, first2, first3 = ranges[0, 0], ranges[0, 1], ranges[0, 2], ranges[0, 3]
+    size0, size1, size2, size3 = ranges[1, 0], ranges[1, 1], ranges[1, 2], ranges[1, 3]
+    shift0, shift1, shift2, shift3 = ranges[2, 0], ranges[2, 1], ranges[2, 2], ranges[2, 3]
+    for place in range(text.size):
+        byte = text[place]
+        code = np.uint8(0)
+        code |= np.uint8(byte + shift0) if np.uint8(byte - first0) < size0 else np.uint8(0)
+        code |= np.uint8(byte + shift1) if np.uint8(byte - first1) < size1 else np.uint8(0)
+        code |= np.uint8(byte + shift2) if np.uint8(byte - first2) < size2 else np.uint8(0)
+        code |= np.uint8(byte + shift3) if np.uint8(byte - first3) < size3 else np.uint8(0)
+        folded[place] = code
+
+
+@compiled
 def fold(
     text: Bytes,
     offsets: Integers,
@@ -86,6 +125,7 @@ def fold(
     """
     codes, kinds, slots, ends, pool = folding.codes, folding.kinds, folding.slots, folding.ends, folding.pool
     count = side = hole = 0
+    has_ranges = folding.ranges.shape[1] > 0
     for document in range(offsets.size - 1):
         position, end = offsets[document], offsets[document + 1]
         # The word in work, which ends at a space or a lesser byte: where it begins in the text and in what is folded.
@@ -96,13 +136,20 @@ def fold(
         place, order = count, 0
         while position < end:
             begin = position
-            while position < end:
+            stop = min(end, begin + LEAST_RUN) if has_ranges else end
+            while position < stop:
                 code = codes[text[position]]
                 if code == NO_CODE:
                     break
                 folded[count] = code
                 count += 1
                 position += 1
+            if position == stop < end:
+                # What is left of less than eight bytes is another run.
+                while position + WORD_BYTES <= end and not load_word(text, position) & TOPS:
+                    position += WORD_BYTES
+                fold_ranges(text[stop:position], folding.ranges, folded[count : count + position - stop])
+                count += position - stop
             if position > begin:
                 starter, place, order = np.int64(text[position - 1]), count - 1, 0
                 back = position

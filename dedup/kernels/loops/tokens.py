@@ -10,27 +10,15 @@ from numba.extending import intrinsic
 from dedup.kernels import Bytes, Flags, Hashes, Integers
 from dedup.kernels.hashing import GOLDEN
 from dedup.kernels.loops.compiler import compiled
-from dedup.kernels.loops.folding import read_point
+from dedup.kernels.loops.folding import TOPS, load_word, read_point
 from dedup.kernels.loops.hashing import mix
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
 
 BLOCK = np.uint64(64)
 ONES = np.uint64(0x0101010101010101)
-TOPS = np.uint64(0x8080808080808080)
 CONTINUED, SIX = np.uint64(0x3F), np.uint64(6)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 SPACE = np.uint8(0x20)
-
-
-def _load(_context: Any, array: Any, index: Any) -> Any:  # noqa: ANN401 - Numba's types
-    """Read 8 bytes from any position as a little-endian number; there is no other way to say so in Numba."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        place = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(64).as_pointer())
-        return builder.load(place, align=1)
-
-    return types.uint64(array, index), generate
 
 
 def _trailing_zeros(_context: Any, value: Any) -> Any:  # noqa: ANN401 - Numba's types
@@ -42,7 +30,6 @@ def _trailing_zeros(_context: Any, value: Any) -> Any:  # noqa: ANN401 - Numba's
     return types.uint64(value), generate
 
 
-_load_word: Any = intrinsic(_load)
 _count_zeros: Any = intrinsic(_trailing_zeros)
 
 
@@ -62,7 +49,7 @@ def hash_tokens(folded: Bytes, start: int, end: int, classes: Bytes, key: np.uin
     position: Any = start
     while position < end:
         # A token of ASCII alone, all that most texts have, eight bytes at a time.
-        block = _load_word(folded, position)
+        block = load_word(folded, position)
         zeros = (block - ONES) & ~block & TOPS
         stops = zeros | (block & TOPS)
         width = _count_zeros(stops) & ~np.uint64(7)
@@ -71,7 +58,7 @@ def hash_tokens(folded: Bytes, start: int, end: int, classes: Bytes, key: np.uin
             hashed += mix(block ^ number)
             number += GOLDEN
             position += 8
-            block = _load_word(folded, position)
+            block = load_word(folded, position)
             zeros = (block - ONES) & ~block & TOPS
             stops = zeros | (block & TOPS)
             width = _count_zeros(stops) & ~np.uint64(7)
@@ -97,7 +84,7 @@ def hash_tokens(folded: Bytes, start: int, end: int, classes: Bytes, key: np.uin
             if first < 0x80:
                 size, value, kind = 1, first, np.int64(WORD)
             else:
-                value = _load_word(folded, position)
+                value = load_word(folded, position)
                 size = 2
                 point = np.int64((value & np.uint64(0x1F)) << SIX | (value >> np.uint64(8) & CONTINUED))
                 if first >= 0xE0:
@@ -234,11 +221,11 @@ def hash_spans(folded: Bytes, starts: Integers, ends: Integers, key: np.uint64, 
     for token in range(starts.size):
         hashed, number, place = np.uint64(0), key, starts[token]
         while ends[token] - place >= 8:
-            hashed += mix(_load_word(folded, place) ^ number)
+            hashed += mix(load_word(folded, place) ^ number)
             number += GOLDEN
             place += 8
         width = np.uint64(8 * (ends[token] - place))
-        hashes[token] = hashed + mix(_load_word(folded, place) & ~(ALL << width) ^ number) if width else hashed
+        hashes[token] = hashed + mix(load_word(folded, place) & ~(ALL << width) ^ number) if width else hashed
 
 
 @compiled

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.kernels import Bytes, Flags, Integers
+from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.text.marks import BLOCK, BLOCKS, POINT_COUNT, mark_orders
 
 PLAIN, MAPPED, INERT, JOINING, UNSAFE = range(5)
@@ -29,6 +30,8 @@ MOST_GROWTH = 11
 """Bytes that U+FDFA takes, which is four words; characters of more are unsafe."""
 NO_CODE = 0xFFFF
 """Mark in the table of bytes for all but plain ASCII."""
+RANGES = 4
+"""Ranges of plain ASCII that a loop tries for every byte: digits, capitals, the underscore, small letters."""
 LINE_FEED, SPACE, SIGMA = 0x0A, 0x20, 0x3A3
 SECOND = 0x1FFFFF
 """Mask of the bits of a pair that hold its second character."""
@@ -41,6 +44,9 @@ class Folding(NamedTuple):
 
     codes: npt.NDArray[np.uint16]
     """Fold of every byte of plain ASCII; NO_CODE for all others."""
+    ranges: Bytes
+    """The same as RANGES ranges of bytes, uint8 [3, RANGES]: the first, how many, and what is added to each, modulo
+    256; all bytes of ASCII beside them fold to 0. uint8 [3, 0] where more are needed."""
     kinds: Bytes
     """Kind and flag of every code point."""
     slots: npt.NDArray[np.int32]
@@ -81,6 +87,19 @@ class _Lines(NamedTuple):
     def last(self) -> Integers:
         """The last character of each, if it has one."""
         return self.points[self.starts[1:] - 2]
+
+
+def _list_ranges(codes: npt.NDArray[np.uint16]) -> Bytes:
+    """Return the codes of ASCII as `Folding.ranges`."""
+    shifts = np.where(codes > 0, codes.astype(np.int64) - np.arange(codes.size), NO_CODE)
+    bounds = find_bounds(shifts)
+    firsts, sizes = bounds[:-1], np.diff(bounds)
+    kept = shifts[firsts] != NO_CODE
+    if (codes == NO_CODE).any() or np.count_nonzero(kept) > RANGES:
+        return np.zeros((3, 0), dtype=np.uint8)
+    ranges = np.zeros((3, RANGES), dtype=np.uint8)
+    ranges[:, : np.count_nonzero(kept)] = [firsts[kept], sizes[kept], shifts[firsts[kept]] % 256]
+    return ranges
 
 
 def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> Folding:
@@ -130,6 +149,7 @@ def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> F
     codes[0x80:] = NO_CODE
     return Folding(
         codes=codes,
+        ranges=_list_ranges(codes[:0x80]),
         kinds=every,
         slots=slots,
         ends=np.cumsum([0, *map(len, encoded)]),

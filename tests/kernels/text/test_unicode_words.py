@@ -79,6 +79,18 @@ def test_choices_by_example(content, chosen, expected, key):
     assert tokens_of(pa.array([content]), key=key, **chosen) == [[hash_(token) for token in expected]]
 
 
+@pytest.mark.parametrize("beyond", ["", "é"])
+@pytest.mark.parametrize(
+    "chosen", [{}, {"case": "keep"}, {"digits": "zero"}, {"tokens": "whitespace"}, {"tokens": "punctuation"}]
+)
+def test_every_character_of_ascii_is_folded_in_runs_of_any_length(beyond, chosen):
+    """A loop takes eight bytes of ASCII at once, but the first and the last of a run."""
+    texts = [f"{char * width}{beyond}|x {char}" for char in map(chr, range(0x80)) for width in (1, 8, 33, 80)]
+    expected = [[oracles.token_hash(token, 1) for token in oracles.tokens(each, **chosen)] for each in texts]
+
+    assert tokens_of(pa.array(texts), **chosen) == expected
+
+
 @given(strategies.cells(), strategies.word_settings)
 def test_a_key_changes_every_hash_and_no_token(cells, chosen):
     array = pa.array(cells, pa.binary())
