@@ -81,18 +81,13 @@ def compose(first: int, second: int, folding: Folding) -> Any:  # noqa: ANN401 -
 
 @compiled
 def fold_ranges(text: Bytes, ranges: Bytes, folded: Bytes) -> None:
-    """Fold ASCII by ranges of bytes, see `Folding.ranges`; the compiler takes 32 bytes at once."""
-    first0, first1, first2, first3 = ranges[0, 0], ranges[0, 1], ranges[0, 2], ranges[0, 3]
-    size0, size1, size2, size3 = ranges[1, 0], ranges[1, 1], ranges[1, 2], ranges[1, 3]
-    shift0, shift1, shift2, shift3 = ranges[2, 0], ranges[2, 1], ranges[2, 2], ranges[2, 3]
-    for place in range(text.size):
-        byte = text[place]
-        code = np.uint8(0)
-        code |= np.uint8(byte + shift0) if np.uint8(byte - first0) < size0 else np.uint8(0)
-        code |= np.uint8(byte + shift1) if np.uint8(byte - first1) < size1 else np.uint8(0)
-        code |= np.uint8(byte + shift2) if np.uint8(byte - first2) < size2 else np.uint8(0)
-        code |= np.uint8(byte + shift3) if np.uint8(byte - first3) < size3 else np.uint8(0)
-        folded[place] = code
+    """Fold ASCII by `Folding.ranges`, a pass for each, in which the compiler takes 32 bytes at once."""
+    folded[:] = 0
+    for number in range(ranges.shape[0]):
+        first, size, shift = ranges[number, 0], ranges[number, 1], ranges[number, 2]
+        for place in range(text.size):
+            byte = text[place]
+            folded[place] |= np.uint8(byte + shift) if np.uint8(byte - first) < size else np.uint8(0)
 
 
 @compiled
@@ -125,7 +120,7 @@ def fold(
     """
     codes, kinds, slots, ends, pool = folding.codes, folding.kinds, folding.slots, folding.ends, folding.pool
     count = side = hole = 0
-    has_ranges = folding.ranges.shape[1] > 0
+    has_ranges = folding.ranges.shape[0] > 0
     for document in range(offsets.size - 1):
         position, end = offsets[document], offsets[document + 1]
         # The word in work, which ends at a space or a lesser byte: where it begins in the text and in what is folded.
@@ -135,22 +130,22 @@ def fold(
         starter: Any = 0
         place, order = count, 0
         while position < end:
-            begin = position
-            stop = min(end, begin + LEAST_RUN) if has_ranges else end
-            while position < stop:
-                code = codes[text[position]]
-                if code == NO_CODE:
-                    break
-                folded[count] = code
-                count += 1
-                position += 1
-            if position == stop < end:
-                # What is left of less than eight bytes is another run.
-                while position + WORD_BYTES <= end and not load_word(text, position) & TOPS:
-                    position += WORD_BYTES
-                fold_ranges(text[stop:position], folding.ranges, folded[count : count + position - stop])
-                count += position - stop
-            if position > begin:
+            if codes[text[position]] != NO_CODE:
+                begin = position
+                stop = min(end, begin + LEAST_RUN) if has_ranges else end
+                while position < stop:
+                    code = codes[text[position]]
+                    if code == NO_CODE:
+                        break
+                    folded[count] = code
+                    count += 1
+                    position += 1
+                if position == stop < end:
+                    # What is left of less than eight bytes is another run.
+                    while position + WORD_BYTES <= end and not load_word(text, position) & TOPS:
+                        position += WORD_BYTES
+                    fold_ranges(text[stop:position], folding.ranges, folded[count : count + position - stop])
+                    count += position - stop
                 starter, place, order = np.int64(text[position - 1]), count - 1, 0
                 back = position
                 while back > begin and text[back - 1] > SPACE:

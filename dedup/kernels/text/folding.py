@@ -30,8 +30,6 @@ MOST_GROWTH = 11
 """Bytes that U+FDFA takes, which is four words; characters of more are unsafe."""
 NO_CODE = 0xFFFF
 """Mark in the table of bytes for all but plain ASCII."""
-RANGES = 4
-"""Ranges of plain ASCII that a loop tries for every byte: digits, capitals, the underscore, small letters."""
 LINE_FEED, SPACE, SIGMA = 0x0A, 0x20, 0x3A3
 SECOND = 0x1FFFFF
 """Mask of the bits of a pair that hold its second character."""
@@ -45,8 +43,8 @@ class Folding(NamedTuple):
     codes: npt.NDArray[np.uint16]
     """Fold of every byte of plain ASCII; NO_CODE for all others."""
     ranges: Bytes
-    """The same as RANGES ranges of bytes, uint8 [3, RANGES]: the first, how many, and what is added to each, modulo
-    256; all bytes of ASCII beside them fold to 0. uint8 [3, 0] where more are needed."""
+    """The same as ranges of bytes, uint8 [n, 3]: the first, how many, and what is added to each, modulo 256. Others
+    of ASCII fold to 0. Empty where some are not plain."""
     kinds: Bytes
     """Kind and flag of every code point."""
     slots: npt.NDArray[np.int32]
@@ -91,15 +89,12 @@ class _Lines(NamedTuple):
 
 def _list_ranges(codes: npt.NDArray[np.uint16]) -> Bytes:
     """Return the codes of ASCII as `Folding.ranges`."""
-    shifts = np.where(codes > 0, codes.astype(np.int64) - np.arange(codes.size), NO_CODE)
+    shifts = np.where(codes > 0, codes - np.arange(codes.size), NO_CODE)
     bounds = find_bounds(shifts)
-    firsts, sizes = bounds[:-1], np.diff(bounds)
-    kept = shifts[firsts] != NO_CODE
-    if (codes == NO_CODE).any() or np.count_nonzero(kept) > RANGES:
-        return np.zeros((3, 0), dtype=np.uint8)
-    ranges = np.zeros((3, RANGES), dtype=np.uint8)
-    ranges[:, : np.count_nonzero(kept)] = [firsts[kept], sizes[kept], shifts[firsts[kept]] % 256]
-    return ranges
+    ranges = np.stack([bounds[:-1], np.diff(bounds), shifts[bounds[:-1]] % 256], axis=1)
+    kept = shifts[bounds[:-1]] != NO_CODE
+    found: Bytes = ranges[kept & (codes != NO_CODE).all()].astype(np.uint8)
+    return found
 
 
 def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> Folding:
