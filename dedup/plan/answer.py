@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
         When an option is malformed, targets exclude each other, or the sample cannot be read.
     """
     check_numbers(question)
+    asked = parse_choice(question.check) if question.check else None
     refuse_profiles(question.config.profile, "to be planned")
     targets = [parse_target("--recall", text) for text in question.recall]
     targets += [parse_target("--candidates", text) for text in question.candidates]
@@ -55,7 +57,6 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
     corpus = _know_corpus(question, config)
     rates = calibrate() if question.calibrate else Rates()
 
-    asked = parse_choice(question.check) if question.check else None
     shown = list_shown(wishes, config.threshold)
     if targets:
         choices = solve(wishes, config.threshold, corpus, rates)
@@ -64,12 +65,16 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
     best = min(choices, key=lambda choice: choice.core_seconds)
     config = _with_banding(config, Banding(best.bands, best.rows))
 
-    def list_choice(choice: BandingChoice) -> dict[str, Any]:
-        # With the bytes that a whole run shuffles for a document.
-        tried = dataclasses.replace(_with_banding(config, Banding(choice.bands, choice.rows)), mode="lsh")
+    @cache
+    def shuffled(banding: Banding) -> float:
+        """Return the bytes that a whole run shuffles for a document."""
+        tried = dataclasses.replace(_with_banding(config, banding), mode="lsh")
         trial = _try(tried, corpus, ranges=False)
         found = plan(tried, corpus, question.executors * question.cores, rates, trial=trial)
-        return {**asdict(choice), "shuffle_bytes": measure(found.stages)["shuffle_bytes"] / corpus.documents}
+        return measure(found.stages)["shuffle_bytes"] / corpus.documents
+
+    def list_choice(choice: BandingChoice) -> dict[str, Any]:
+        return {**asdict(choice), "shuffle_bytes": shuffled(Banding(choice.bands, choice.rows))}
 
     def judge(banding: Banding) -> dict[str, Any]:
         choice = cost(banding, config.threshold, corpus, rates, shown)
