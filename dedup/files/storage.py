@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,8 @@ from dedup.errors import StorageError
 from dedup.files.systems import can_rename, is_local, readable, redact, resolve
 
 COPY_BYTES = 1 << 20
-COPIES = 16
-"""Objects copied at a time; the store does the work."""
+COPIES, READS = 16, 16
+"""Objects copied, and ranges read, at a time; the store does the work."""
 MOST_COPIED = 5 << 30
 """Bytes of the largest object that S3 copies in one request."""
 MARK = "_DEDUP"
@@ -299,6 +299,22 @@ class Storage:
         system, place = resolve(path)
         with readable(path):
             return system.open_input_file(place)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        """Return the bytes of a file from a place to another, of each range; all are on their way at once.
+
+        Behind the end of the file there are none.
+        """
+        system, place = resolve(path)
+        with readable(path):
+            if not is_local(path):
+                with system.open_input_file(place) as stream, ThreadPoolExecutor(READS) as readers:
+                    return [*readers.map(lambda each: bytes(stream.read_at(each[1] - each[0], each[0])), ranges)]
+            with Path(place).open("rb", buffering=0) as file:
+                # A disk answers many requests at a time twice to four times as fast as one after another.
+                for begin, end in ranges if hasattr(os, "posix_fadvise") else ():
+                    os.posix_fadvise(file.fileno(), begin, end - begin, os.POSIX_FADV_WILLNEED)
+                return [os.pread(file.fileno(), end - begin, begin) for begin, end in ranges]
 
 
 def _entry(info: fs.FileInfo, path: str) -> Entry:

@@ -16,7 +16,7 @@ from dedup.layers.near.signing import SETS
 from dedup.layers.near.tables import ShingleSets, count_sets
 from dedup.store.arrays import distinct
 from dedup.store.folder import File
-from dedup.store.snapshot import Snapshot
+from dedup.store.snapshot import Snapshot, count_together
 from dedup.tables import arrow
 
 SCANNED = 1 << 21
@@ -32,16 +32,16 @@ NAMED = arrow.integers("range", "set", "doc_id")
 
 
 class StoredPart(NamedTuple):
-    """Groups of rows of a file."""
+    """Share of the groups of rows of a file."""
 
     file: File
-    begin: int
-    end: int
+    number: int
+    shares: int
 
 
 def read(engine: Engine[Rows], snapshot: Snapshot, name: str, columns: Sequence[str]) -> Rows:
     """Return all rows of some columns of a table."""
-    parts = _cut(snapshot.list_files(name), snapshot.layout(name).group)
+    parts = _cut(snapshot.list_files(name))
     work = partial(_read, snapshot=snapshot, name=name, columns=columns, parts=parts)
     return engine.map(engine.range(len(parts)), work, snapshot.choose(name, columns))
 
@@ -154,11 +154,13 @@ def _find_sets(batches: Batches, *, snapshot: Snapshot) -> Iterator[pa.RecordBat
 def _read(
     batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str], parts: Sequence[Sequence[StoredPart]]
 ) -> Batches:
-    schema, together = snapshot.choose(name, columns), snapshot.layout(name).together
+    schema = snapshot.choose(name, columns)
     for batch in batches:
         for number in batch["number"].to_pylist():
-            for file, begin, end in parts[number]:
+            for file, share, shares in parts[number]:
                 with snapshot.open_file(name, file) as found:
+                    begin, end = (found.num_row_groups * each // shares for each in (share, share + 1))
+                    together = count_together(found, snapshot.layout(name), schema.names)
                     for first in range(begin, end, together):
                         groups = list(range(first, min(first + together, end)))
                         # Threads that share out the columns of small groups spend more than they save.
@@ -176,14 +178,12 @@ def _send(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield from rows.select(schema.names).cast(schema).to_batches()
 
 
-def _cut(files: Sequence[File], group: int) -> list[list[StoredPart]]:
+def _cut(files: Sequence[File]) -> list[list[StoredPart]]:
     """Share the groups of files out to tasks."""
-    most = max(SCANNED // group, 1)
     parts, before = defaultdict[int, list[StoredPart]](list), 0
     for file in files:
-        count = -(-file.rows // group)
-        for begin in range(0, count, most):
-            end = min(begin + most, count)
-            parts[before // most].append(StoredPart(file, begin, end))
-            before += end - begin
+        shares = -(-file.rows // SCANNED)
+        for number in range(shares):
+            parts[before // SCANNED].append(StoredPart(file, number, shares))
+            before += file.rows // shares
     return [*parts.values()]

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from dedup.store.extents import PAGE_BYTES
+
 SEGMENT = "segment"
 """Column by which all tables but `batches` are partitioned: what one commit adds, and is never changed."""
 BATCHES = "batches"
@@ -24,7 +26,15 @@ NO_SET = -1
 
 ZSTD: Mapping[str, Any] = MappingProxyType({"compression": "zstd"})
 # Hashes: nothing makes them smaller, and statistics of their many groups would outweigh the footer.
-HASHES = MappingProxyType({"compression": "none", "use_dictionary": False, "write_statistics": False})
+HASHES = MappingProxyType(
+    {
+        "compression": "none",
+        "use_dictionary": False,
+        "write_statistics": False,
+        "column_encoding": {"set": "DELTA_BINARY_PACKED"},
+        "data_page_size": PAGE_BYTES,
+    }
+)
 # Ascending keys lie closer together than 64 bits, numbers of sets need fewer.
 PACKED = MappingProxyType(
     {
@@ -69,13 +79,15 @@ class Layout(NamedTuple):
     key: str
     """Column by which rows are sorted, so that a file's groups can be told apart by their first values."""
     group: int
-    """Rows of a group, the least that is read."""
+    """Rows of a group, the least that is read but for values read apart."""
     together: int
-    """Groups read at a time: bounds memory."""
+    """Rows read at a time, about: bounds memory. With the column that is read apart, as many as a group has."""
     file_rows: int
     """Rows of a file, about; those of `sets` are files as texts are read."""
     encoding: Mapping[str, Any]
     """Encoding in parquet, as pyarrow is told."""
+    apart: str = ""
+    """Column whose values are read apart from their groups, as `dedup.store.extents` has it; empty: none."""
 
 
 @cache
@@ -156,23 +168,23 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
     }
     return MappingProxyType(
         {
-            "documents": Layout(documents, "doc_id", 1 << 16, 8, 1 << 20, encoding),
-            "sets": Layout(sets, "set", 1 << 6, 16, 1 << 20, HASHES)
+            "documents": Layout(documents, "doc_id", 1 << 16, 1 << 19, 1 << 20, encoding),
+            "sets": Layout(sets, "set", 1 << 10, 1 << 16, 1 << 20, HASHES, apart="shingles")
             if has_sets
-            else Layout(sets, "set", 1 << 11, 16, 1 << 22, PLACED),
-            "bands": Layout(bands, "key", 1 << 14, 16, 1 << 23, PACKED),
-            "edges": Layout(edges, "left", 1 << 16, 16, 1 << 22, ZSTD),
-            "members": Layout(members, "doc_id", 1 << 16, 8, 1 << 21, ZSTD),
-            "hot": Layout(hot, "key", 1 << 16, 16, 1 << 22, ZSTD),
-            KEYED: Layout(keys, "key", 1 << 12, 16, 1 << 22, DIGESTS),
-            FILES: Layout(files, "file", 1 << 16, 16, 1 << 22, ZSTD),
-            LATER: Layout(members, "doc_id", 1 << 16, 8, 1 << 21, ZSTD),
-            "lines": Layout(lines, "high", 1 << 12, 16, 1 << 22, LISTED),
-            "holders": Layout(holders, "shingle", 1 << 14, 16, 1 << 23, HOLDERS),
-            "wholes": Layout(wholes, "doc_id", 1 << 9, 8, 1 << 19, ZSTD),
-            "grams": Layout(grams, "gram", 1 << 12, 16, 1 << 22, GRAMS),
-            "texts": Layout(texts, "doc_id", 1 << 9, 8, 1 << 19, ZSTD),
-            "vectors": Layout(vectors, "doc_id", 1 << 9, 8, 1 << 19, VALUES),
+            else Layout(sets, "set", 1 << 11, 1 << 15, 1 << 22, PLACED),
+            "bands": Layout(bands, "key", 1 << 14, 1 << 18, 1 << 23, PACKED),
+            "edges": Layout(edges, "left", 1 << 16, 1 << 20, 1 << 22, ZSTD),
+            "members": Layout(members, "doc_id", 1 << 16, 1 << 19, 1 << 21, ZSTD),
+            "hot": Layout(hot, "key", 1 << 16, 1 << 20, 1 << 22, ZSTD),
+            KEYED: Layout(keys, "key", 1 << 12, 1 << 16, 1 << 22, DIGESTS),
+            FILES: Layout(files, "file", 1 << 16, 1 << 20, 1 << 22, ZSTD),
+            LATER: Layout(members, "doc_id", 1 << 16, 1 << 19, 1 << 21, ZSTD),
+            "lines": Layout(lines, "high", 1 << 12, 1 << 16, 1 << 22, LISTED),
+            "holders": Layout(holders, "shingle", 1 << 14, 1 << 18, 1 << 23, HOLDERS),
+            "wholes": Layout(wholes, "doc_id", 1 << 9, 1 << 12, 1 << 19, ZSTD),
+            "grams": Layout(grams, "gram", 1 << 12, 1 << 16, 1 << 22, GRAMS),
+            "texts": Layout(texts, "doc_id", 1 << 9, 1 << 12, 1 << 19, ZSTD),
+            "vectors": Layout(vectors, "doc_id", 1 << 9, 1 << 12, 1 << 19, VALUES),
         }
     )
 

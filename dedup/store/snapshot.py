@@ -20,11 +20,12 @@ from dedup.kernels.sets.exact import take
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import distinct, expand, is_in
+from dedup.store.extents import Extents
 from dedup.store.folder import File
 from dedup.store.rereading import SHINGLED, Rereader, load_contract
 from dedup.store.schemas import Layout, list_layouts
 from dedup.store.state import State, read_state
-from dedup.store.tables import FIRSTS, Tables
+from dedup.store.tables import FIRSTS, Tables, locate_values
 
 WHOLE = 4
 """Part of the groups between the first and the last wanted, as a divisor, from which on all of them are read."""
@@ -80,6 +81,8 @@ class Snapshot:
     """Footers of files that were open before, by their paths."""
     _bounds: dict[str, Integers] = field(default_factory=dict)
     """First key of each group and last key of files that were looked into before, by their paths."""
+    _extents: dict[str, Extents | None] = field(default_factory=dict)
+    """Values that are read apart, of files that were looked into before, by their paths."""
 
     @classmethod
     def open(cls, tables: Tables) -> Self:
@@ -194,18 +197,15 @@ class Snapshot:
         files
             Files of the table; by default all.
         """
-        layout, schema = self.layout(name), self.choose(name, columns)
+        schema, key = self.choose(name, columns), self.layout(name).key
+        names = [*dict.fromkeys([*schema.names, key])]
         files = self.list_files(name) if files is None else files
 
         def read(own: Integers) -> list[list[pa.Table]]:
             parts = []
             for file, keys in zip(files, bounds, strict=True):
                 groups = choose_groups(keys, own)
-                found: list[pa.Table] = []
-                if groups.size:
-                    with self.open_file(name, file) as opened:
-                        found = [*find_rows(opened, layout, groups, own, schema.names)]
-                parts.append(found)
+                parts.append(self._find_rows(name, file, groups, own, names) if groups.size else [])
             return parts
 
         if not wanted.size:
@@ -228,6 +228,22 @@ class Snapshot:
                 last = opened.read_row_group(opened.num_row_groups - 1, [self.layout(name).key])
                 self._bounds[path] = np.append(read_firsts(opened), last[0][-1].as_py())
         return self._bounds[path]
+
+    def _find_rows(self, name: str, file: File, groups: Integers, wanted: Integers, names: list[str]) -> list[pa.Table]:
+        """Return the rows of groups of a file whose key is one of those wanted, in parts."""
+        layout, path, extents = self.layout(name), f"{name}/{file.path}", None
+        with self.open_file(name, file) as found:
+            if layout.apart in names:
+                if path not in self._extents:
+                    self._extents[path] = locate_values(found, layout.apart)
+                extents = self._extents[path]
+            if extents is None:
+                return [rows for rows, _, _ in find_rows(found, layout, groups, wanted, names)]
+            read, parts = [each for each in names if each != layout.apart], []
+            for rows, own, taken in find_rows(found, layout, groups, wanted, read):
+                values = self.tables.read_values(name, file, *extents.locate(own, taken))
+                parts.append(rows.append_column(layout.apart, values).select(names))
+        return parts
 
     @property
     def _rereader(self) -> Rereader:
@@ -314,19 +330,32 @@ def choose_groups(keys: Integers, wanted: Integers) -> Integers:
     return groups
 
 
+def count_together(found: pq.ParquetFile, layout: Layout, names: Sequence[str]) -> int:
+    """Return how many groups of a file are read at a time, of these columns."""
+    rows: int = found.metadata.num_rows
+    together = layout.group if layout.apart in names else layout.together
+    return max(together * int(found.num_row_groups) // max(rows, 1), 1)
+
+
 def find_rows(
     found: pq.ParquetFile, layout: Layout, groups: Integers, wanted: Integers, names: Sequence[str]
-) -> Iterator[pa.Table]:
-    """Yield the rows of groups of a file whose key is one of those wanted; see `Snapshot.find`."""
-    if layout.key not in names:
-        names = [*names, layout.key]
-    for begin in range(0, groups.size, layout.together):
+) -> Iterator[tuple[pa.Table, Integers, Integers]]:
+    """Yield the rows of groups of a file whose key is one of those wanted, their groups, and their places in these.
+
+    Parameters
+    ----------
+    names
+        Columns, the key among them.
+    """
+    together = count_together(found, layout, names)
+    for begin in range(0, groups.size, together):
+        own_groups = groups[begin : begin + together]
         # As in `Snapshot.read`.
-        rows = found.read_row_groups(groups[begin : begin + layout.together].tolist(), names, use_threads=False)
+        rows = found.read_row_groups(own_groups.tolist(), names, use_threads=False)
         held = rows[layout.key].to_numpy()
         own = wanted[np.searchsorted(wanted, held[0]) : np.searchsorted(wanted, held[-1], side="right")]
         first = np.searchsorted(held, own)
         hits = np.flatnonzero(held[first] == own)
         if hits.size:
-            counts = np.searchsorted(held, own[hits], side="right") - first[hits]
-            yield rows.take(pa.array(expand(first[hits], counts)))
+            taken = expand(first[hits], np.searchsorted(held, own[hits], side="right") - first[hits])
+            yield rows.take(pa.array(taken)), own_groups, taken

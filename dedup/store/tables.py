@@ -4,16 +4,20 @@ import contextlib
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup.extras import check_extra
 from dedup.files.storage import Storage
-from dedup.files.systems import is_local, redact, resolve
+from dedup.files.systems import is_local, readable, redact, resolve
+from dedup.kernels import Integers
+from dedup.store.extents import LENGTH_BYTES, PAGE_BYTES, Extents, pack_sizes, read_values
 from dedup.store.folder import Conflict, File, list_named, narrow
 from dedup.store.schemas import BATCHES, SEGMENT, Layout
 
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
 
 FIRSTS = b"dedup.firsts"
 """Metadata of a file: the first key of each of its groups, int64."""
+SIZES = b"dedup.sizes"
+"""Metadata of a file: the sizes of the values that are read apart, as `extents.pack_sizes` has them."""
+GROUP_BYTES = 1 << 26
+"""Bytes from which on a group is not filled further: bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ class Tables:
         """
         path = f"{SEGMENT}={segment}/part-{secrets.token_hex(4)}.parquet"
         path = f"{self.scratch}/{name}/{path}" if self.scratch else path
-        firsts, rows = [], 0
+        firsts, sizes, rows = [], list[Integers](), 0
         with narrow(self.path), contextlib.ExitStack() as stack:
             writer = None
             for taken in _fill_groups(parts, layout):
@@ -93,11 +101,17 @@ class Tables:
                     stream = stack.enter_context(self.storage.create(self._locate(name, path)))
                     writer = pq.ParquetWriter(stream, layout.schema, **layout.encoding)
                 firsts.append(taken[layout.key].to_numpy()[:: layout.group])
+                if layout.apart:
+                    own = pc.binary_length(taken[layout.apart]).to_numpy()
+                    sizes += np.split(own, range(layout.group, own.size, layout.group))
                 writer.write_table(taken, row_group_size=layout.group)
                 rows += taken.num_rows
             if writer is None:
                 return []
-            writer.add_key_value_metadata({FIRSTS: np.concatenate(firsts).astype(np.int64).tobytes().hex()})
+            noted = {FIRSTS: np.concatenate(firsts).astype(np.int64).tobytes().hex()}
+            if layout.apart and all(each.sum() + LENGTH_BYTES * each.size < PAGE_BYTES for each in sizes):
+                noted[SIZES] = pack_sizes(sizes)
+            writer.add_key_value_metadata(noted)
             writer.close()
         size = self.storage.size(self._locate(name, path))
         return [File(path=path, size=size, segment=segment, rows=rows)]
@@ -148,17 +162,39 @@ class Tables:
         ):
             yield found
 
+    def read_values(self, name: str, file: File, begins: Integers, sizes: Integers) -> pa.ChunkedArray:
+        """Return the values of a file that begin at some bytes of it, which ascend, and are of these sizes.
+
+        Raises
+        ------
+        StorageError
+            When one does not lie where it should.
+        """
+        path = self._locate(name, file.path)
+        with readable(path):
+            parts = [*read_values(partial(self.storage.read_ranges, path), begins, sizes)]
+        return pa.chunked_array(parts, pa.binary())
+
     def _locate(self, name: str, path: str) -> str:
         is_scratch = bool(self.scratch) and path.startswith(f"{self.scratch}/")
         return path if is_scratch else f"{self.path}/{name}/{path}"
 
 
+def locate_values(found: pq.ParquetFile, column: str) -> Extents | None:
+    """Return where the values of a column lie that is read apart; None of a file that does not tell."""
+    packed = found.metadata.metadata.get(SIZES)
+    return None if packed is None else Extents.of(found.metadata, column, packed)
+
+
 def _fill_groups(parts: Iterable[pa.Table], layout: Layout) -> Iterator[pa.Table]:
-    """Yield the rows of parts in whole groups, the last of all perhaps not whole."""
+    """Yield the rows of parts in whole groups, the last of all, and those of many bytes, perhaps not whole."""
     waiting = layout.schema.empty_table()
     for part in parts:
         waiting = pa.concat_tables([waiting, part.select(layout.schema.names).cast(layout.schema)])
-        if whole := waiting.num_rows // layout.group * layout.group:
+        whole = waiting.num_rows // layout.group * layout.group
+        if waiting.nbytes > GROUP_BYTES:
+            whole = waiting.num_rows
+        if whole:
             yield waiting.slice(0, whole)
             waiting = waiting.slice(whole)
     if waiting.num_rows:
