@@ -211,7 +211,7 @@ class Snapshot:
         if not wanted.size:
             return schema.empty_table()
         # Once, and not by every thread.
-        bounds = [self._read_bounds(name, file) for file in files]
+        bounds = [self.read_bounds(name, file) for file in files]
         shares = np.array_split(wanted, min(self.threads, -(-wanted.size // SHARE)))
         if len(shares) == 1:
             found = [read(wanted)]
@@ -221,7 +221,8 @@ class Snapshot:
         of_files = (part for parts in zip(*found, strict=True) for each in parts for part in each)
         return self.pick(name, pa.concat_tables([schema.empty_table(), *of_files]))
 
-    def _read_bounds(self, name: str, file: File) -> Integers:
+    def read_bounds(self, name: str, file: File) -> Integers:
+        """Return the first key of each group of a file, and the last key of all."""
         path = f"{name}/{file.path}"
         if path not in self._bounds:
             with self.open_file(name, file) as opened:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +22,13 @@ from dedup.store.election import Decided
 from dedup.store.folder import Conflict, File
 from dedup.store.growth import Settled
 from dedup.store.schemas import BATCHES, STATES, list_layouts
-from dedup.store.snapshot import Snapshot, read_firsts, take_newest
+from dedup.store.snapshot import Snapshot, take_newest
 from dedup.store.state import Label, State, read_rows
 from dedup.store.step import Step
 from dedup.store.tables import Tables
 
-MERGED = 1 << 22
-"""Rows merged at a time, about: bounds memory."""
+MERGED, MERGED_BYTES = 1 << 22, 1 << 27
+"""Rows, and bytes in the files, that are merged at a time at most, about: bounds memory."""
 FILES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64())])
 """Files that tasks have written."""
 
@@ -69,31 +70,31 @@ class Writing:
         self.replaced.setdefault(name, []).extend(sorted(changed))
 
     def merge(self, name: str) -> None:
-        """Write one file in place of all of a table."""
-        files = self.snapshot.list_files(name)
-        if len(files) > 1:
-            self.write(name, self._merge(name, files))
+        """Write few large files in place of those of several segments, or of many small ones."""
+        files, most = self.snapshot.list_files(name), self.snapshot.layout(name).file_rows
+        if len({file.segment for file in files}) > 1 or len(files) > self.snapshot.count(name) // most + 1:
+            for _, parts in itertools.groupby(number_files(self._merge(name, files), most), key=itemgetter(0)):
+                self.write(name, (part for _, part in parts))
             self.replaced[name] = list(self.snapshot.state.segments[name])
 
     def _merge(self, name: str, files: Sequence[File]) -> Iterator[pa.Table]:
-        layout = self.snapshot.layout(name)
-        firsts = []
-        for file in files:
-            with self.tables.read(name, file) as found:
-                firsts.append(read_firsts(found))
-        bounds = np.sort(np.concatenate(firsts))[:: max(MERGED // layout.group, 1)]
-        for low, high in zip(bounds, [*bounds[1:], None], strict=True):
-            parts = []
-            for file, own in zip(files, firsts, strict=True):
-                begin = max(int(np.searchsorted(own, low)) - 1, 0)
-                end = own.size if high is None else int(np.searchsorted(own, high))
-                with self.tables.read(name, file) as found:
-                    rows = found.read_row_groups(list(range(begin, end)))
-                keys = rows[layout.key].to_numpy()
-                within = (keys >= low) & (True if high is None else keys < high)
-                parts.append(rows.filter(pa.array(within)))
+        """Yield all rows in the order of their key, newest members alone."""
+        key, bounds = self.snapshot.layout(name).key, [self.snapshot.read_bounds(name, file) for file in files]
+        firsts = np.sort(np.concatenate([each[:-1] for each in bounds]))
+        together = min(MERGED, MERGED_BYTES * self.snapshot.count(name) // sum(file.size for file in files))
+        lows = firsts[:: max(together * firsts.size // self.snapshot.count(name), 1)]
+        for low, high in zip(lows.tolist(), [*lows[1:].tolist(), None], strict=True):
+            parts = [self.snapshot.choose(name).empty_table()]
+            for file, own in zip(files, bounds, strict=True):
+                begin = max(int(np.searchsorted(own[:-1], low)) - 1, 0)
+                end = own.size - 1 if high is None else int(np.searchsorted(own[:-1], high))
+                if begin < end and own[-1] >= low:
+                    with self.snapshot.open_file(name, file) as found:
+                        rows = found.read_row_groups(list(range(begin, end)), parts[0].schema.names)
+                    keys = rows[key].to_numpy()
+                    parts.append(rows.filter(pa.array((keys >= low) & (True if high is None else keys < high))))
             merged = pa.concat_tables(parts)
-            yield take_newest(merged) if name == "members" else merged.take(pc.sort_indices(merged[layout.key]))
+            yield take_newest(merged) if name == "members" else merged.take(pc.sort_indices(merged[key]))
 
     def finish(self, state: State, label: Label, *, merges: bool = False) -> State:
         """Let the new segments be in the store, and the replaced ones not.
@@ -136,6 +137,16 @@ class Writing:
         for name, files in self.files.items():
             for file in files:
                 self.tables.storage.delete(f"{self.tables.path}/{name}/{file.path}")
+
+
+def number_files(parts: Iterable[pa.Table], most: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield parts of a table with the number of their file, which is full from so many rows on."""
+    number, rows = 0, 0
+    for part in parts:
+        yield number, part
+        rows += part.num_rows
+        if rows >= most:
+            number, rows = number + 1, 0
 
 
 def save(batches: Batches, *, snapshot: Snapshot, name: str, segment: str) -> Batches:

@@ -58,10 +58,11 @@ def test_compaction_changes_the_files_and_nothing_else(tables):
     assert list_edges(tables) == edges_of(find_union([*ROWS, Row(5, ROWS[-1].text)], SEARCH))
 
 
-def test_compaction_in_parts_merges_all_rows_in_order(tables, monkeypatch):
+@pytest.mark.parametrize("bound", ["MERGED", "MERGED_BYTES"])
+def test_compaction_in_parts_merges_all_rows_in_order(tables, monkeypatch, bound):
     before = Snapshot(tables=tables, state=read_state(tables))
     rows = {name: before.read(name).num_rows for name in TABLES}
-    monkeypatch.setattr("dedup.store.writing.MERGED", 1)
+    monkeypatch.setattr(f"dedup.store.writing.{bound}", 1)
     groups = dict.fromkeys(TABLES, 2)
     inner = Snapshot.layout.__globals__["list_layouts"]
     monkeypatch.setattr(
@@ -76,6 +77,26 @@ def test_compaction_in_parts_merges_all_rows_in_order(tables, monkeypatch):
         assert (np.diff(keys) >= 0).all(), name
         assert keys.size == rows[name] or name == "members"
     assert after.members().num_rows == before.members().num_rows == after.read("members").num_rows
+
+
+def test_compaction_writes_files_that_are_large_and_no_larger(tables, monkeypatch):
+    """A footer of all sets of a large store would be too long to be read."""
+    inner = Snapshot.layout.__globals__["list_layouts"]
+    sets = inner(pa.int64())["sets"]._replace(group=2, file_rows=5)
+    for module in ("snapshot", "writing"):
+        name = f"dedup.store.{module}.list_layouts"
+        monkeypatch.setattr(name, lambda *kind, **told: {**inner(*kind, **told), "sets": sets})
+    monkeypatch.setattr("dedup.store.writing.MERGED", 2)
+    before = Snapshot(tables=tables, state=read_state(tables)).read("sets").sort_by("set")
+    after = compact(tables)
+    compacted = Snapshot(tables=tables, state=read_state(tables))
+    files = sorted(compacted.list_files("sets"), key=lambda file: compacted.read_bounds("sets", file)[0])
+
+    assert pa.concat_tables(compacted.find("sets", before["set"].to_numpy(), files=[file]) for file in files) == before
+    # A group more than are asked for, as a file is full once it has them.
+    assert {file.rows for file in files[:-1]} <= {5, 6, 7}
+    assert len(files) > 2
+    assert compact(tables) == (after.files, after.files)
 
 
 def test_what_is_deleted_leaves_no_trace_after_vacuum(tmp_path, monkeypatch):
