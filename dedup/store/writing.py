@@ -11,10 +11,12 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from dedup.engine.engine import Batches, Engine, Rows
 from dedup.kernels import Flags
 from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets.pairs import encode
 from dedup.store.arrays import distinct, is_in
@@ -28,7 +30,7 @@ from dedup.store.step import Step
 from dedup.store.tables import Tables
 
 MERGED, MERGED_BYTES = 1 << 22, 1 << 27
-"""Rows, and bytes in the files, that are merged at a time at most, about: bounds memory."""
+"""Rows, and bytes of them, that are merged at a time, about: bounds memory."""
 FILES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64())])
 """Files that tasks have written."""
 
@@ -79,10 +81,17 @@ class Writing:
 
     def _merge(self, name: str, files: Sequence[File]) -> Iterator[pa.Table]:
         """Yield all rows in the order of their key, newest members alone."""
-        key, bounds = self.snapshot.layout(name).key, [self.snapshot.read_bounds(name, file) for file in files]
-        firsts = np.sort(np.concatenate([each[:-1] for each in bounds]))
-        together = min(MERGED, MERGED_BYTES * self.snapshot.count(name) // sum(file.size for file in files))
-        lows = firsts[:: max(together * firsts.size // self.snapshot.count(name), 1)]
+        key, bounds, groups = self.snapshot.layout(name).key, [], list[pq.RowGroupMetaData]()
+        for file in files:
+            with self.snapshot.open_file(name, file) as found:
+                groups += [found.metadata.row_group(number) for number in range(found.num_row_groups)]
+            bounds.append(self.snapshot.read_bounds(name, file))
+        firsts = np.concatenate([each[:-1] for each in bounds])
+        order = np.argsort(firsts, kind="stable")
+        # Groups can differ much, as sets of books do from those of tweets.
+        weights = np.array([(group.num_rows, group.total_byte_size) for group in groups])
+        rows, sizes = np.cumsum(weights[order], axis=0).T
+        lows = firsts[order][find_bounds(rows // MERGED + sizes // MERGED_BYTES)[:-1]]
         for low, high in zip(lows.tolist(), [*lows[1:].tolist(), None], strict=True):
             parts = [self.snapshot.choose(name).empty_table()]
             for file, own in zip(files, bounds, strict=True):
@@ -90,9 +99,9 @@ class Writing:
                 end = own.size - 1 if high is None else int(np.searchsorted(own[:-1], high))
                 if begin < end and own[-1] >= low:
                     with self.snapshot.open_file(name, file) as found:
-                        rows = found.read_row_groups(list(range(begin, end)), parts[0].schema.names)
-                    keys = rows[key].to_numpy()
-                    parts.append(rows.filter(pa.array((keys >= low) & (True if high is None else keys < high))))
+                        read = found.read_row_groups(list(range(begin, end)), parts[0].schema.names)
+                    keys = read[key].to_numpy()
+                    parts.append(read.filter(pa.array((keys >= low) & (True if high is None else keys < high))))
             merged = pa.concat_tables(parts)
             yield take_newest(merged) if name == "members" else merged.take(pc.sort_indices(merged[key]))
 

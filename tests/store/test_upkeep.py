@@ -14,7 +14,7 @@ from dedup.cli import store as cli
 from dedup.store.deleting import delete_ids
 from dedup.store.schemas import TABLES, list_layouts
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import Label, create, read_state
+from dedup.store.state import Label, State, create, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check, compact, count_files, list_history, vacuum
 from dedup.store.writing import Writing
@@ -77,6 +77,24 @@ def test_compaction_in_parts_merges_all_rows_in_order(tables, monkeypatch, bound
         assert (np.diff(keys) >= 0).all(), name
         assert keys.size == rows[name] or name == "members"
     assert after.members().num_rows == before.members().num_rows == after.read("members").num_rows
+
+
+def test_compaction_merges_a_bounded_number_of_bytes_however_uneven_sets_are(tmp_path, monkeypatch):
+    sets = Snapshot.layout.__globals__["list_layouts"](pa.int64())["sets"]._replace(group=4)
+    monkeypatch.setattr("dedup.store.snapshot.list_layouts", lambda *_, **__: {"sets": sets})
+    monkeypatch.setattr("dedup.store.writing.MERGED_BYTES", 100_000)
+    writing, merged = Writing(Tables(str(tmp_path)), State(number=1, log=0, id_type="int64")), []
+    for segment, size in (("1", 8), ("2", 8_000)):
+        numbers = np.arange(200) + 200 * int(segment)
+        columns = {"set": numbers, "digest_high": numbers, "digest_low": numbers, "shingles": [bytes(size)] * 200}
+        writing.snapshot.extra.setdefault("sets", []).extend(
+            writing.tables.write("sets", segment, sets, [pa.table(columns)])
+        )
+    monkeypatch.setattr(writing, "write", lambda _, parts: merged.extend(parts))
+    writing.merge("sets")
+
+    assert pa.concat_tables(merged)["set"].to_pylist() == [*range(200, 600)]
+    assert 100_000 < max(part.nbytes for part in merged) < 140_000
 
 
 def test_compaction_writes_files_that_are_large_and_no_larger(tables, monkeypatch):
