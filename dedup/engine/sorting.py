@@ -26,6 +26,7 @@ from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Ending
 from dedup.kernels import Integers
 from dedup.kernels.hashing import mix
+from dedup.kernels.runs.argsort import argsort
 from dedup.kernels.runs.blocks import routes, split
 from dedup.kernels.runs.bounds import mark_firsts
 
@@ -117,13 +118,13 @@ def put_in_order(blocks: Iterable[Integers], keys: Sequence[int], held_bytes: in
         if held:
             rows = np.concatenate(held, axis=1)
             held.clear()
-            order = _sort(rows[keys])
+            order = argsort(*rows[keys])
             for begin in range(0, order.size, BATCH_ROWS):
                 yield rows[:, order[begin : begin + BATCH_ROWS]]
         return
     columns = held[0].shape[0]
     sample = np.concatenate([block[keys][:, :: max(1, block.shape[1] // RANGES)] for block in held], axis=1)
-    sample = sample[:, _sort(sample)]
+    sample = sample[:, argsort(*sample)]
     sample = sample[:, mark_firsts(*sample)]
     splitters = sample[:, :: max(1, sample.shape[1] // RANGES)]
     with ExitStack() as opened:
@@ -144,7 +145,7 @@ def put_in_order(blocks: Iterable[Integers], keys: Sequence[int], held_bytes: in
 def _find_ranges(splitters: Integers, rows: Integers) -> Integers:
     """Return of each row twice the number of splitters before it, and 1 more if it equals the next."""
     both = np.concatenate((splitters, rows), axis=1)
-    order = _sort(both)
+    order = argsort(*both)
     count = splitters.shape[1]
     is_splitter = order < count
     before = np.cumsum(is_splitter)
@@ -159,11 +160,6 @@ def _find_ranges(splitters: Integers, rows: Integers) -> Integers:
 def _restore(file: IO[bytes], columns: int) -> Iterator[Integers]:
     while size := file.read(8):
         yield np.frombuffer(file.read(int.from_bytes(size, "little")), dtype="<i8").reshape(columns, -1)
-
-
-def _sort(keys: Integers) -> Integers:
-    """Return the order of rows by the columns of a matrix, stable."""
-    return np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
 
 
 def count_partitions(spark: SparkSession) -> int:

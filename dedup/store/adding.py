@@ -4,6 +4,7 @@ SIGNATURES -> known documents, numbers of sets -> `sets`, `bands` -> `edges` -> 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -264,7 +265,9 @@ def grow(
         known = _find_known(engine, snapshot, arrival, stored)
         numbered = number(engine, snapshot, arrival.documents)
         documents = _list_documents(engine, snapshot, arrival, numbered, known)
-    with stage("sets"):
+    # While some cores make sets of texts, one puts keys in order.
+    with stage("sets"), ThreadPoolExecutor(1) as beside:
+        keyed = beside.submit(write_rows, engine, writing, "bands", numbered.bands, numbered.fresh_count * search.bands)
         if arrival.files is None:
             work = partial(save, snapshot=snapshot, name="sets", segment=writing.segment)
             written = to_files(engine.collect(arrival.supply(engine, numbered.fresh, work)), writing.segment)
@@ -278,7 +281,7 @@ def grow(
             shifted = engine.map(numbered.fresh, partial(_shift_files, schema=places, begin=begin), places)
             write_rows(engine, writing, "sets", shifted, numbered.fresh_count)
             writing.write(TEXTS, [arrival.files.set_column(0, "file", pc.add(arrival.files["file"], begin))])
-        write_rows(engine, writing, "bands", numbered.bands, numbered.fresh_count * search.bands)
+        keyed.result()
     hot = np.sort(snapshot.read("hot")["key"].to_numpy())
     placed = partial(to_places, state=COMES, gone=NONE, kept=arrival.kept, first=state.sets)
     came = engine.map(engine.select(documents, *OWNED.names), placed, PLACES)

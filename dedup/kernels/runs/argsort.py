@@ -1,36 +1,93 @@
-"""Order of many keys."""
+"""Order of many keys, found by sorting numbers instead of places."""
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import pairwise
+from collections.abc import Iterator
 
 import numpy as np
 
-from dedup.kernels import Integers
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.runs.bounds import mark_firsts
 
-SORTED = 1 << 16
-"""Keys from which on threads share their sort."""
-RANGES = 32
-"""Ranges of keys that are sorted by themselves: in the caches, and so many that all threads end together."""
+BITS = 64
+FEW = 1 << 12
+"""Rows up to which NumPy's own sorts are as fast."""
+PART_ROWS = 1 << 16
+"""Rows that are worked on at a time: in the caches, without fresh memory for each step."""
 
 
-def argsort(keys: Integers, threads: int) -> Integers:
-    """Return the places of keys in their order, int64 [keys]; equal keys stay as they are.
+def argsort(*keys: Integers) -> Integers:
+    """Return the places of rows in their ascending order, int64 [rows]; equal rows stay as they are.
+
+    Numbers of 64 bits are sorted with vector instructions, an order of them is not. So numbers are sorted that hold the
+    leading bits of keys and, below, the places; only keys that differ in no leading bit are put in order once more.
 
     Parameters
     ----------
-    threads
-        Threads that share out ranges of keys, whose limits are those of a sample: 20 million of 64 bits take two of
-        them 1.8 s instead of 3.3.
+    keys : int64 [rows] each, at least one
+        The first counts most.
     """
-    if keys.size < SORTED:
-        return np.argsort(keys, kind="stable")
-    sample = np.sort(keys[:: keys.size // SORTED])
-    limits = sample[np.arange(1, RANGES) * sample.size // RANGES]
-    with ThreadPoolExecutor(threads) as pool:
-        parts = [*pool.map(partial(np.searchsorted, limits, side="right"), np.array_split(keys, threads))]
-        numbers = np.concatenate(parts, dtype=np.uint8, casting="unsafe")
-        places: Integers = np.argsort(numbers, kind="stable")
-        bounds = np.append(0, np.cumsum(np.bincount(numbers, minlength=RANGES))).tolist()
-        ranges = (places[begin:end] for begin, end in pairwise(bounds))
-        return np.concatenate([*pool.map(lambda own: own[np.argsort(keys[own], kind="stable")], ranges)])
+    if keys[0].size < FEW:
+        return np.lexsort(keys[::-1])
+    numbers, width = _begin_at_zero(keys[0])
+    for key in keys[1:]:
+        lesser, below = _begin_at_zero(key)
+        if width + below > BITS:
+            numbers, width = _rank(numbers, width)
+        if width + below > BITS:
+            lesser, below = _rank(lesser, below)
+        numbers <<= np.uint64(below)
+        numbers |= lesser
+        width += below
+    return _argsort(numbers, width)
+
+
+def _begin_at_zero(key: Integers) -> tuple[Hashes, int]:
+    """Return keys less the least of them, and the bits that these take."""
+    least, most = int(key.min()), int(key.max())
+    # Differences may exceed what int64 holds.
+    return key.view(np.uint64) - np.array(least).view(np.uint64), (most - least).bit_length()
+
+
+def _rank(numbers: Hashes, width: int) -> tuple[Hashes, int]:
+    """Return how many distinct lesser ones each number has, and the bits that this takes."""
+    order = _argsort(numbers, width)
+    ranks = np.cumsum(mark_firsts(numbers[order])) - 1
+    width = int(ranks[-1]).bit_length()
+    numbers[order] = ranks
+    return numbers, width
+
+
+def _argsort(numbers: Hashes, width: int) -> Integers:
+    """Return the order of numbers of so many bits."""
+    below = np.uint64((numbers.size - 1).bit_length())
+    hidden = np.uint64(max(width + int(below) - BITS, 0))
+    packed = np.empty_like(numbers)
+    for part in _list_parts(numbers.size):
+        packed[part] = numbers[part] >> hidden << below | np.arange(part.start, part.stop, dtype=np.uint64)
+    packed.sort()
+    packed &= (np.uint64(1) << below) - np.uint64(1)
+    order: Integers = packed.view(np.int64)
+    if hidden:
+        _order_hidden(order, numbers, hidden)
+    return order
+
+
+def _order_hidden(order: Integers, numbers: Hashes, hidden: np.uint64) -> None:
+    """Put those numbers in order that differ in the last bits alone."""
+    ordered = numbers[order]
+    late = np.flatnonzero(ordered[1:] < ordered[:-1])
+    if late.size:
+        ordered >>= hidden
+        leads = ordered[late]
+        leads = leads[mark_firsts(leads)]
+        begins, ends = (np.searchsorted(ordered, leads, side=side) for side in ("left", "right"))
+        edges = np.zeros(order.size + 1, dtype=np.int8)
+        edges[begins] += 1
+        edges[ends] -= 1
+        among = np.flatnonzero(np.cumsum(edges[:-1], dtype=np.int8))
+        own = order[among]
+        order[among] = own[np.argsort(numbers[own], kind="stable")]
+
+
+def _list_parts(rows: int) -> Iterator[slice]:
+    for begin in range(0, rows, PART_ROWS):
+        yield slice(begin, min(begin + PART_ROWS, rows))
