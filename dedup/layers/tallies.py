@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
+from heapq import merge
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,7 +39,7 @@ def tally(batches: Batches, *, length: int, fate: Fate, schema: pa.Schema) -> Ba
         for number in np.unique(times).tolist():
             # A passage of n tokens has n - length + 1 windows.
             counts["occurrences", number] += int((tokens[times == number] - length + 1).sum())
-        most[PASSAGES] = _take_apart([*most[PASSAGES], *_to_rows(passages, times)])
+        most[PASSAGES] = _take_apart(merge(most[PASSAGES], _to_rows(passages, times), key=_precede))
         batch = whole.filter(pa.array((kinds == PIECE) & (whole["cut"].to_numpy() > 0)))
         if not batch.num_rows:
             continue
@@ -51,7 +53,7 @@ def tally(batches: Batches, *, length: int, fate: Fate, schema: pa.Schema) -> Ba
         for size, number in zip(*np.unique(_sum_spans(batch), return_counts=True), strict=True):
             counts["span_tokens", int(size)] += int(number)
         heads = batch.take(pa.array(bounds[:-1])).set_column(batch.schema.get_field_index("cut"), "cut", pa.array(of))
-        most[DOCUMENTS] = _take_most([*most[DOCUMENTS], *_to_rows(heads, repeated)])
+        most[DOCUMENTS] = [*islice(merge(most[DOCUMENTS], _to_rows(heads, repeated), key=_precede), MOST)]
     rows = [(name, number, amount, *[None] * 6) for (name, number), amount in counts.items()]
     rows += [(name, 0, *row) for name, chosen in most.items() for row in chosen]
     arrays = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
@@ -66,11 +68,12 @@ def _sum_spans(batch: pa.RecordBatch) -> Any:  # noqa: ANN401 - an array
 
 
 def _to_rows(batch: pa.RecordBatch, numbers: Integers) -> Iterator[tuple[Any, ...]]:
-    """Yield number, doc_id, begin, end, tokens, id and text of rows, the greatest numbers first."""
-    order = pa.array(np.lexsort((batch["last"].to_numpy(), batch["doc_id"].to_numpy(), -numbers)))
-    columns = [pa.array(numbers), *(batch[name] for name in ("doc_id", "first", "last", "cut", "id", "text"))]
-    for row in range(batch.num_rows):
-        yield tuple(column[order[row].as_py()].as_py() for column in columns)
+    """Yield number, doc_id, begin, end, tokens, id and text of rows, as they precede one another."""
+    names = ("doc_id", "first", "last", "cut", "id", "text")
+    order = np.lexsort([*(batch[name].to_numpy() for name in reversed(names[:4])), -numbers])
+    columns = [pa.array(numbers), *(batch[name] for name in names)]
+    for row in order.tolist():
+        yield tuple(column[row].as_py() for column in columns)
 
 
 def _take_most(rows: Iterable[Row]) -> list[Row]:
@@ -82,9 +85,9 @@ def _precede(row: Row) -> Row:
 
 
 def _take_apart(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows of the greatest numbers of which none overlaps one before."""
+    """Return the first rows of which none overlaps one before."""
     taken: list[Row] = []
-    for row in sorted(rows, key=_precede):
+    for row in rows:
         _, doc_id, begin, end, *_ = row
         if all(other[1] != doc_id or other[3] <= begin or end <= other[2] for other in taken):
             taken.append(row)

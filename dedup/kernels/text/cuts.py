@@ -75,12 +75,16 @@ def _mark_growing(text: str, begins: Integers, ends: Integers, spans: Fitted, to
     growing[growing] = (spans.firsts[growing] == ends[spans.begins[growing] - 1]) & (
         spans.lasts[growing] == begins[spans.ends[growing]]
     )
+    if not growing.any():
+        # Of nearly all texts.
+        return growing
     one, other = (
         [text[begin:end] for begin, end in zip(begins[tokens].tolist(), ends[tokens].tolist(), strict=True)]
         for tokens in (spans.begins[growing] - 1, spans.ends[growing])
     )
     joined = [left + right for left, right in zip(one, other, strict=True)]
-    left, right, both = (np.diff(tokenizer.hash(pa.array(each, pa.string()))[1]) for each in (one, other, joined))
+    words = pa.array([*one, *other, *joined], pa.string())
+    left, right, both = np.diff(tokenizer.hash(words)[1]).reshape(3, -1)
     growing[growing] = both < left + right
     return growing
 
