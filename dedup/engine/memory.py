@@ -348,7 +348,7 @@ class MemoryEngine:
             rows = rows.take(pa.array(argsort(keys)))
             keys = rows[by].to_numpy()
         # All threads end together, and equal keys are in one range.
-        count = pieces if pieces == 1 else -(-pieces // self.threads) * self.threads
+        count = -(-pieces // self.threads) * self.threads if 1 < pieces <= keys.size else 1
         begins = np.searchsorted(keys, keys[np.arange(1, count) * keys.size // count]).tolist()
         parts = [rows.slice(begin, end - begin) for begin, end in pairwise([0, *begins, keys.size])]
         with ThreadPoolExecutor(self.threads) as pool:
