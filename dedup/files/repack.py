@@ -10,7 +10,7 @@ import pyarrow as pa
 from dedup.errors import SchemaError
 from dedup.files.delete_spans import Cuts, Spans, delete_from_rows
 from dedup.files.formats.columnar import take_rows
-from dedup.files.formats.format import NO_ROWS, FileCounts, FilePart, Format, Rows, Write
+from dedup.files.formats.format import NO_ROWS, FileCounts, FilePart, Format, Rows, Write, compress
 from dedup.files.listing import COMPRESSIONS
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
@@ -151,6 +151,5 @@ def _write(
 def _create(path: str, format: Format, schema: pa.Schema, streams: ExitStack) -> Write:  # noqa: A002 - as above
     """Return the writer of a new file, which ends with others."""
     output = streams.enter_context(Storage().create(path))
-    codec = COMPRESSIONS.get(path.rpartition(".")[2])
-    stream = output if codec is None else streams.enter_context(pa.CompressedOutputStream(output, codec))
+    stream = streams.enter_context(compress(output, COMPRESSIONS.get(path.rpartition(".")[2])))
     return streams.enter_context(format.create(stream, schema))

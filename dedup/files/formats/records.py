@@ -129,8 +129,8 @@ class RecordFormat(RowFormat):
         stay_count = gone_count = 0
         erase = self.open_eraser(file, edits.text_column) if edits.spans else None
         with ExitStack() as streams:
-            stays = streams.enter_context(compress(file, kept))
-            goes = None if removed is None else streams.enter_context(compress(file, removed))
+            stays = streams.enter_context(compress(kept, file.compression))
+            goes = None if removed is None else streams.enter_context(compress(removed, file.compression))
             stream = streams.enter_context(open_bytes(file))
             for block in self.read_blocks(stream):
                 leaving, aside = block.choose(edits.removed), block.choose(edits.rejected)
@@ -155,7 +155,7 @@ class RecordFormat(RowFormat):
         """See `Format.clear`."""
         clear, count = self.open_clearer(file), 0
         with ExitStack() as streams:
-            written = None if output is None else streams.enter_context(compress(file, output))
+            written = None if output is None else streams.enter_context(compress(output, file.compression))
             for block in self.read_blocks(streams.enter_context(open_bytes(file))):
                 own = np.flatnonzero(block.rows >= 0).tolist()
                 columns = self.read_notes(file, [block.join([place]) for place in own], [*cleared])

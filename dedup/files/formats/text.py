@@ -80,7 +80,7 @@ class TextFormat(Format):
         """See `Format.write`."""
         is_removed, storage = len(edits.removed), Storage()
         if edits.spans and not is_removed:
-            with storage.create(kept) as output, compress(file, output) as stream:
+            with storage.create(kept) as output, compress(output, file.compression) as stream:
                 stream.write(delete_spans(_read(file)[0].as_py(), *edits.spans[0]).encode())
         elif target := removed if is_removed else kept:
             storage.copy(file.path, target)
