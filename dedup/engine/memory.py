@@ -191,7 +191,7 @@ class MemoryEngine:
         every, emitted = _emit_repeated(rows, shuffle) if shuffle.repeated else _emit(rows, shuffle)
         check_fits(GROUP_MEMORY * every.nbytes, free_bytes())
         if shuffle.in_order:
-            every = every.take(pa.array(argsort(*(every[key].to_numpy() for key in (*shuffle.by, *shuffle.order)))))
+            every = every.take(pa.array(argsort(every[key].to_numpy() for key in (*shuffle.by, *shuffle.order))))
         batches = iter(every.to_batches(BATCH_ROWS if shuffle.in_order else None))
         return _run(shuffle.work, batches, shuffle.schema, Tally(emitted=emitted))
 
@@ -345,7 +345,7 @@ class MemoryEngine:
         """See `Engine.sort`."""
         keys = rows[by].to_numpy()
         if (keys[1:] < keys[:-1]).any():
-            rows = rows.take(pa.array(argsort(keys)))
+            rows = rows.take(pa.array(argsort([keys])))
             keys = rows[by].to_numpy()
         # All threads end together, and equal keys are in one range.
         count = -(-pieces // self.threads) * self.threads if 1 < pieces <= keys.size else 1

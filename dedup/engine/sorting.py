@@ -118,13 +118,13 @@ def put_in_order(blocks: Iterable[Integers], keys: Sequence[int], held_bytes: in
         if held:
             rows = np.concatenate(held, axis=1)
             held.clear()
-            order = argsort(*rows[keys])
+            order = argsort(rows[keys])
             for begin in range(0, order.size, BATCH_ROWS):
                 yield rows[:, order[begin : begin + BATCH_ROWS]]
         return
     columns = held[0].shape[0]
     sample = np.concatenate([block[keys][:, :: max(1, block.shape[1] // RANGES)] for block in held], axis=1)
-    sample = sample[:, argsort(*sample)]
+    sample = sample[:, argsort(sample)]
     sample = sample[:, mark_firsts(*sample)]
     splitters = sample[:, :: max(1, sample.shape[1] // RANGES)]
     with ExitStack() as opened:
@@ -145,7 +145,7 @@ def put_in_order(blocks: Iterable[Integers], keys: Sequence[int], held_bytes: in
 def _find_ranges(splitters: Integers, rows: Integers) -> Integers:
     """Return of each row twice the number of splitters before it, and 1 more if it equals the next."""
     both = np.concatenate((splitters, rows), axis=1)
-    order = argsort(*both)
+    order = argsort(both)
     count = splitters.shape[1]
     is_splitter = order < count
     before = np.cumsum(is_splitter)

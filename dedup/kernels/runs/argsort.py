@@ -1,6 +1,6 @@
 """Order of many keys, found by sorting numbers instead of places."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -14,7 +14,7 @@ PART_ROWS = 1 << 16
 """Rows that are worked on at a time: in the caches, without fresh memory for each step."""
 
 
-def argsort(*keys: Integers) -> Integers:
+def argsort(keys: Iterable[Integers]) -> Integers:
     """Return the places of rows in their ascending order, int64 [rows]; equal rows stay as they are.
 
     Numbers of 64 bits are sorted with vector instructions, an order of them is not. So numbers are sorted that hold the
@@ -23,13 +23,17 @@ def argsort(*keys: Integers) -> Integers:
     Parameters
     ----------
     keys : int64 [rows] each, at least one
-        The first counts most.
+        The first counts most. Each is asked for when those before are no longer needed.
     """
-    if keys[0].size < FEW:
-        return np.lexsort(keys[::-1])
-    numbers, width = _begin_at_zero(keys[0])
-    for key in keys[1:]:
+    keys = iter(keys)
+    first = next(keys)
+    if first.size < FEW:
+        return np.lexsort([first, *keys][::-1])
+    numbers, width = _begin_at_zero(first)
+    del first
+    for key in keys:
         lesser, below = _begin_at_zero(key)
+        del key
         if width + below > BITS:
             numbers, width = _rank(numbers, width)
         if width + below > BITS:
