@@ -230,7 +230,7 @@ class MemoryEngine:
     def join(self, rows: pa.Table, others: pa.Table, on: str, *, key: str = "doc_id", how: How = "inner") -> pa.Table:
         """See `Engine.join`."""
         if others.num_rows > FEWER * rows.num_rows:
-            # A hash of few, looked up by many, takes a fourth of the time of one of many.
+            # A hash of few, looked up by many: .7 of the time at an eighth of these, a fourth at a twentieth.
             others = others.filter(pc.is_in(others[key], rows[on]))
         if how in {"semi", "anti"}:
             held = pc.is_in(rows[on], others[key])

@@ -1,5 +1,7 @@
 """Rows of several files in one, and in another format."""
 
+import gzip
+import io
 import json
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from dedup.errors import SchemaError
 from dedup.files.formats import load_format
+from dedup.files.formats.format import compress
 from dedup.files.listing import list_files
 from dedup.files.repack import common_schema, group, repack, write_ids
 from dedup.files.source import open_source
@@ -119,3 +122,13 @@ def test_texts_become_rows_and_ids_are_their_paths(tmp_path):
     )
 
     assert json.loads(load(tmp_path / "o.jsonl")) == {"path": str(tmp_path / "b.txt"), "text": "b.txt"}
+
+
+def test_gzip_holds_no_time():
+    stream = io.BytesIO()
+    with compress(stream, "gzip") as packed:
+        packed.write(b"a text")
+
+    assert gzip.decompress(stream.getvalue()) == b"a text"
+    # RFC 1952: four bytes of MTIME, 0 for none.
+    assert stream.getvalue()[4:8] == bytes(4)
