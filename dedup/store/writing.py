@@ -10,11 +10,11 @@ from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup.engine.engine import Batches, Engine, Rows
 from dedup.kernels import Flags
+from dedup.kernels.runs.argsort import argsort
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import drop_repeated
@@ -103,7 +103,7 @@ class Writing:
                     keys = read[key].to_numpy()
                     parts.append(read.filter(pa.array((keys >= low) & (True if high is None else keys < high))))
             merged = pa.concat_tables(parts)
-            yield take_newest(merged) if name == "members" else merged.take(pc.sort_indices(merged[key]))
+            yield take_newest(merged) if name == "members" else merged.take(pa.array(argsort([merged[key].to_numpy()])))
 
     def finish(self, state: State, label: Label, *, merges: bool = False) -> State:
         """Let the new segments be in the store, and the replaced ones not.
