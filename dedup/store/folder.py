@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 TRIES = 20
 """Other writers that may be first before one gives up."""
+
+
+_narrowing = threading.Lock()
+"""Held while the umask, which is of the whole process, is that of a store."""
 
 
 class Conflict(Exception):  # noqa: N818 - no error: the writer starts over
@@ -39,18 +44,21 @@ class File:
 
 @contextlib.contextmanager
 def narrow(path: str) -> Iterator[None]:
-    """Let files and folders that are made be no wider open than the folder of a store."""
+    """Let files and folders that are made be no wider open than the folder of a store.
+
+    What other threads make meanwhile is no wider open either, so it is for the moment in which a file is made.
+    """
     if not is_local(path):
         yield
         return
     mode = stat.S_IMODE(Path(resolve(path)[1]).stat().st_mode)
-    # It is of the whole process: what other threads make in these milliseconds is no wider open either.
-    before = os.umask(0o777)
-    os.umask(before | 0o777 & ~mode)
-    try:
-        yield
-    finally:
-        os.umask(before)
+    with _narrowing:
+        before = os.umask(0o777)
+        os.umask(before | 0o777 & ~mode)
+        try:
+            yield
+        finally:
+            os.umask(before)
 
 
 def list_named(table: "DeltaTable") -> list[File]:

@@ -94,11 +94,12 @@ class Tables:
         path = f"{SEGMENT}={segment}/part-{secrets.token_hex(4)}.parquet"
         path = f"{self.scratch}/{name}/{path}" if self.scratch else path
         firsts, sizes, rows = [], list[Integers](), 0
-        with narrow(self.path), contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             writer = None
             for taken in _fill_groups(parts, layout):
                 if writer is None:
-                    stream = stack.enter_context(self.storage.create(self._locate(name, path)))
+                    with narrow(self.path):
+                        stream = stack.enter_context(self.storage.create(self._locate(name, path)))
                     writer = pq.ParquetWriter(stream, layout.schema, **layout.encoding)
                 firsts.append(taken[layout.key].to_numpy()[:: layout.group])
                 if layout.apart:

@@ -1,7 +1,10 @@
 """Batches of files added to a store by the command."""
 
 import json
+import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +16,7 @@ from dedup.cli import run as cli
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
+from dedup.store.schemas import list_layouts
 from dedup.store.state import read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import compact, vacuum
@@ -223,6 +227,31 @@ def test_files_are_no_wider_open_than_the_folder_of_the_store(place, mode):
     compact(Tables(str(place.store)))
 
     assert [path for path in place.store.rglob("*") if path.stat().st_mode & 0o777 & ~mode] == []
+
+
+def test_files_written_side_by_side_are_no_wider_open_than_the_folder_and_leave_the_umask_as_it_was(tmp_path):
+    tmp_path.chmod(0o700)
+    tables, layout, rows = Tables(str(tmp_path)), list_layouts(pa.int64())["hot"], pa.table({"key": [1]})
+    first, second, written = (threading.Event() for _ in range(3))
+
+    def supply(here: threading.Event, awaited: threading.Event):
+        here.set()
+        assert awaited.wait(60)
+        yield rows
+
+    before = os.umask(0o022)
+    try:
+        with ThreadPoolExecutor(2) as writers:
+            quick = writers.submit(tables.write, "hot", "1", layout, supply(first, second))
+            assert first.wait(60)
+            slow = writers.submit(tables.write, "hot", "1", layout, supply(second, written))
+            files = quick.result()
+            written.set()
+            files += slow.result()
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+    assert [(tmp_path / "hot" / file.path).stat().st_mode & 0o077 for file in files] == [0, 0]
 
 
 def test_a_batch_needs_a_store_and_a_store_a_batch(place, capsys):
