@@ -68,26 +68,34 @@ def _argsort(numbers: Hashes, width: int) -> Integers:
     for part in _list_parts(numbers.size):
         packed[part] = numbers[part] >> hidden << below | np.arange(part.start, part.stop, dtype=np.uint64)
     packed.sort()
+    alike = _find_alike(packed, below) if hidden else None
     packed &= (np.uint64(1) << below) - np.uint64(1)
     order: Integers = packed.view(np.int64)
-    if hidden:
-        _order_hidden(order, numbers, hidden)
+    if alike is not None:
+        _order_hidden(order, alike, numbers, hidden)
     return order
 
 
-def _order_hidden(order: Integers, numbers: Hashes, hidden: np.uint64) -> None:
-    """Put those numbers in order that differ in the last bits alone."""
-    ordered = numbers[order]
+def _find_alike(packed: Hashes, below: np.uint64) -> Integers:
+    """Return where numbers stand that share their leading bits with another."""
+    is_alike = np.zeros(packed.size, dtype=bool)
+    for part in _list_parts(packed.size):
+        leads = packed[part.start : part.stop + 1] >> below
+        same = leads[1:] == leads[:-1]
+        is_alike[part.start : part.start + same.size] |= same
+        is_alike[part.start + 1 : part.start + 1 + same.size] |= same
+    return np.flatnonzero(is_alike)
+
+
+def _order_hidden(order: Integers, among: Integers, numbers: Hashes, hidden: np.uint64) -> None:
+    """Put those numbers in order that may differ in the last bits alone."""
+    ordered = numbers[order[among]]
     late = np.flatnonzero(ordered[1:] < ordered[:-1])
     if late.size:
-        ordered >>= hidden
-        leads = ordered[late]
-        leads = leads[mark_firsts(leads)]
-        begins, ends = (np.searchsorted(ordered, leads, side=side) for side in ("left", "right"))
-        edges = np.zeros(order.size + 1, dtype=np.int8)
-        edges[begins] += 1
-        edges[ends] -= 1
-        among = np.flatnonzero(np.cumsum(edges[:-1], dtype=np.int8))
+        groups = np.cumsum(mark_firsts(ordered >> hidden))
+        is_late = np.zeros(groups[-1] + 1, dtype=bool)
+        is_late[groups[late]] = True
+        among = among[is_late[groups]]
         own = order[among]
         order[among] = own[np.argsort(numbers[own], kind="stable")]
 
