@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dedup.engine.exchange import Batches
-from dedup.files.columns import PIECE_BYTES, slice_by_bytes
+from dedup.files.columns import PIECE_BYTES
+from dedup.kernels.runs.batches import slice_by_bytes
 from dedup.kernels.sets import shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run.session import open_session

@@ -113,15 +113,17 @@ def test_a_crowd_of_equal_documents_is_none(tmp_path, read_again):
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_batch_of_a_store_is_read_once(tmp_path, monkeypatch, read_again, held):
+    # However large the batch is: memory alone decides.
+    monkeypatch.setattr(signing, "HELD_BYTES", 0)
     if not held:
-        monkeypatch.setattr(signing, "HELD_BYTES", 0)
+        monkeypatch.setattr(local, "HELD_SHARE", 1 << 36)
     side, other = (Side(tmp_path / name, {"input.id_column": "id"}) for name in ("one", "other"))
     for number, texts in enumerate([PLAIN[:20], PLAIN[20:]]):
         write(tmp_path / f"{number}", [texts[::2], texts[1::2]], f"{number}/")
         side.add(f"batch {number}", tmp_path / f"{number}")
     assert (not read_again) == held
 
-    monkeypatch.setattr(signing, "HELD_BYTES", 0)
+    monkeypatch.setattr(local, "HELD_SHARE", 1 << 36)
     for number in range(2):
         other.add(f"batch {number}", tmp_path / f"{number}")
 

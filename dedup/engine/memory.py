@@ -44,7 +44,7 @@ PART_PAIRS = 1 << 14
 FEWER = 8
 """Times by which a side of a join is smaller that is worth a look through the other."""
 BATCH_ROWS = 1 << 16
-"""Rows of a batch that `group` hands over."""
+"""Rows of a batch that `group` hands over, and from which on threads share the work of `map`."""
 GROUP_MEMORY = 3
 """Peak memory of `group` as a multiple of its input: emitted rows, sort order, output."""
 
@@ -287,6 +287,14 @@ class MemoryEngine:
             check_fits(held * (len(items) - len(found)) // len(found), free_bytes())
         return _concat(found, schema)
 
+    def _share(self, rows: pa.Table, begins: Sequence[int], work: Work, schema: pa.Schema) -> pa.Table:
+        """Return what the work makes of each part, one after another; threads share the parts."""
+        parts = [rows.slice(begin, end - begin).to_batches() for begin, end in pairwise([0, *begins, rows.num_rows])]
+        if len(parts) == 1:
+            return _run(work, iter(parts[0]), schema)
+        with ThreadPoolExecutor(self.threads) as pool:
+            return _concat([*pool.map(lambda part: _run(work, iter(part), schema), parts)], schema)
+
     def _begin(self, rows: pa.Table) -> pa.Table:
         """Take note of all documents, once their ids are known to be some."""
         ids = rows["id"].combine_chunks()
@@ -317,7 +325,8 @@ class MemoryEngine:
     def map(self, rows: pa.Table, work: Work, schema: pa.Schema, *, name: str = "") -> pa.Table:
         """See `Engine.map`."""
         del name
-        return _run(work, iter(rows.to_batches()), schema)
+        count = self.threads if rows.num_rows > BATCH_ROWS else 1
+        return self._share(rows, [rows.num_rows * number // count for number in range(1, count)], work, schema)
 
     def select(self, rows: pa.Table, *columns: str, **renamed: str) -> pa.Table:
         """See `Engine.select`."""
@@ -350,9 +359,7 @@ class MemoryEngine:
         # All threads end together, and equal keys are in one range.
         count = -(-pieces // self.threads) * self.threads if 1 < pieces <= keys.size else 1
         begins = np.searchsorted(keys, keys[np.arange(1, count) * keys.size // count]).tolist()
-        parts = [rows.slice(begin, end - begin) for begin, end in pairwise([0, *begins, keys.size])]
-        with ThreadPoolExecutor(self.threads) as pool:
-            return _concat([*pool.map(lambda part: _run(work, iter(part.to_batches()), schema), parts)], schema)
+        return self._share(rows, begins, work, schema)
 
     def parallelise(self, name: str, table: pa.Table) -> pa.Table:
         """See `Engine.parallelise`."""

@@ -17,9 +17,10 @@ from dedup.engine.engine import Batches, Tally
 from dedup.engine.sessions import to_frame
 from dedup.engine.table import collect_counted
 from dedup.evaluate.corpus import NAMES, Labelled, Neighbours, find_labelled
-from dedup.files.columns import PIECE_BYTES, slice_by_bytes
+from dedup.files.columns import PIECE_BYTES
 from dedup.kernels import Integers, neighbours
 from dedup.kernels.neighbours import Seeds
+from dedup.kernels.runs.batches import slice_by_bytes
 from dedup.run.input import load_table, take_table
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config

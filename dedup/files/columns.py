@@ -1,6 +1,6 @@
 """The few columns that a job needs of a schema: found, checked, and put together as documents."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -236,21 +236,6 @@ def name_foreign(ids: pa.Array) -> pa.Array:
     if pa.types.is_integer(ids.type):
         return pc.bit_wise_not(ids)
     return pc.binary_join_element_wise(pa.scalar(FOREIGN_PREFIX, ids.type), ids, "")
-
-
-def slice_by_bytes(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """Cut a batch with a column `text` into runs of limited bytes of text; a longer text is a run alone."""
-    text = batch.column("text")
-    if batch.num_rows < 2 or text.nbytes <= limit:
-        yield batch
-        return
-    ends = np.cumsum(pc.fill_null(pc.binary_length(text), 0).to_numpy().astype(np.int64))
-    begin = 0
-    while begin < batch.num_rows:
-        before = ends[begin - 1] if begin else 0
-        end = max(int(np.searchsorted(ends, before + limit, side="right")), begin + 1)
-        yield batch.slice(begin, end - begin)
-        begin = end
 
 
 def gather(

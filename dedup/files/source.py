@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.errors import DataError
-from dedup.files.columns import PIECE_BYTES, Columns, require_type, slice_by_bytes, to_ranked
+from dedup.files.columns import PIECE_BYTES, Columns, require_type, to_ranked
 from dedup.files.formats.format import FilePart, Query, Rejected, Rows
 from dedup.files.listing import Listing, part_formats
 from dedup.files.orders import list_asking
 from dedup.files.splits import Split
 from dedup.files.systems import redact
+from dedup.kernels.runs.batches import slice_by_bytes
 
 NO_LIMIT = (1 << 63) - 1
 

@@ -97,9 +97,6 @@ class Growth:
         tables = Tables(self.store, scratch="" if self.keeps else absolute(run.workspace.scratch))
         [part] = run.parts
         near = NearLayer.make(set_up(NEAR, part, run.context, clock))
-        if self.past:
-            # As far as memory holds their sets, which is bounded, texts are read once.
-            near = replace(near, signing=replace(near.signing, holds="all"))
         outputs = self.outputs if self.outputs is not None else (redact(absolute(run.job.output)),)
         if config.layers[0] == NEAR:
             register, signed = near.sign(engine)

@@ -21,10 +21,10 @@ from dedup.informing import LOSS, Inform
 from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.batches import conform, slice_by_bytes
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.shingles import shingle_texts
-from dedup.layers.near.signing import Signing, slice_texts
+from dedup.layers.near.signing import PIECE_BYTES, Signing, slice_texts
 from dedup.layers.near.templates import MEMBERS
 from dedup.layers.near.uncompared import verify_sample
 from dedup.store.arrays import NONE
@@ -181,7 +181,7 @@ def supply_held(engine: Engine[Rows], fresh: Rows, work: Work, *, documents: Row
 
 def _join_held(engine: Engine[Rows], fresh: Rows, documents: Rows) -> Rows:
     return engine.join(
-        engine.select(documents, "doc_id", "shingles", here_file="file", here_row="row"), fresh, "doc_id"
+        engine.select(documents, "doc_id", "shingles", here_file="file", here_row="row"), fresh, "doc_id", how="left"
     )
 
 
@@ -201,8 +201,16 @@ def _mark_held(batch: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _save_held(batches: Batches, *, work: Work) -> Iterator[pa.RecordBatch | Tally]:
-    """Give sets to some work batch by batch, without a copy of all."""
-    return iter(work(batch.filter(_mark_held(batch)).select(HELD.names).sort_by("set") for batch in batches))
+    """Give sets to some work piece by piece, without a copy of all."""
+    return iter(work(piece for batch in batches for piece in _take_held(batch)))
+
+
+def _take_held(batch: pa.RecordBatch) -> Batches:
+    sets = batch["set"].filter(_mark_held(batch)).to_numpy()
+    ascend = bool((sets[1:] >= sets[:-1]).all())
+    for piece in slice_by_bytes(batch, PIECE_BYTES, "shingles") if ascend else [batch]:
+        taken = piece.filter(_mark_held(piece)).select(HELD.names)
+        yield taken if ascend else taken.sort_by("set")
 
 
 def _shingle(batches: Batches, *, work: Work, signing: Signing) -> Iterator[pa.RecordBatch | Tally]:

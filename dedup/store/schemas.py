@@ -83,7 +83,7 @@ class Layout(NamedTuple):
     together: int
     """Rows read at a time, about: bounds memory. With the column that is read apart, as many as a group has."""
     file_rows: int
-    """Rows of a file, about; those of `sets` are files as texts are read."""
+    """Rows of a file, about; those of `sets` are as many as share their writing."""
     encoding: Mapping[str, Any]
     """Encoding in parquet, as pyarrow is told."""
     apart: str = ""

@@ -1,5 +1,6 @@
 """Verbs of the memory engine on tables, against plain Python."""
 
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dedup.engine import memory
+from dedup.engine.engine import Tally
 from dedup.engine.memory import MemoryEngine
 from dedup.engine.workers import Processes
 
@@ -58,3 +61,24 @@ def test_a_join_is_that_of_the_words_however_many_the_others_are(how, values, ot
         elif known or how == "left":
             expected.append({"value": value, "row": row, "more": 2 * value if known else None})
     assert found.to_pylist() == expected
+
+
+@given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 4))
+def test_threads_that_share_a_map_see_each_row_once_and_leave_them_in_their_order(count, chunks, threads):
+    rows = pa.table({"key": np.arange(count), "place": np.arange(count)})
+    rows = pa.concat_tables(rows.slice(begin, chunks) for begin in range(0, max(count, 1), chunks))
+    engine = replace(ENGINE, threads=threads)
+
+    def work(batches):
+        for found in gather(batches):
+            yield Tally(rows_seen=len(found["keys"][0]))
+            yield found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory, "BATCH_ROWS", 5)
+        found = engine.map(rows, work, PART)
+
+    parts = found["keys"].to_pylist()
+    assert len(parts) == (threads if count > 5 else 1)
+    assert [*chain(*parts)] == [*range(count)]
+    assert engine.tally(found).get("rows_seen", 0) == count

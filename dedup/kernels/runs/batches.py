@@ -28,6 +28,21 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, /, **columns: Any) -> pa.R
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def slice_by_bytes(batch: pa.RecordBatch, limit: int, column: str = "text") -> Iterator[pa.RecordBatch]:
+    """Cut a batch into runs of limited bytes in a column of texts or bytes; a longer one is a run alone."""
+    cells = batch.column(column)
+    if batch.num_rows < 2 or cells.nbytes <= limit:
+        yield batch
+        return
+    ends = np.cumsum(pc.fill_null(pc.binary_length(cells), 0).to_numpy().astype(np.int64))
+    begin = 0
+    while begin < batch.num_rows:
+        before = ends[begin - 1] if begin else 0
+        end = max(int(np.searchsorted(ends, before + limit, side="right")), begin + 1)
+        yield batch.slice(begin, end - begin)
+        begin = end
+
+
 def _to_array(values: Any, kind: pa.DataType, count: int) -> pa.Array:  # noqa: ANN401 - see `conform`
     if values is None:
         return fill(count, kind)

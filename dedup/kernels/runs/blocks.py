@@ -14,6 +14,9 @@ import pyarrow as pa
 from dedup.kernels import Integers
 from dedup.kernels.runs.bounds import find_bounds
 
+MOST_BYTES = (1 << 31) - 1
+"""Bytes of the cells of a binary array."""
+
 
 def pack(*columns: npt.NDArray[np.generic]) -> bytes:
     """Return the bytes of contiguous columns of 8-byte numbers, all of one length, column after column."""

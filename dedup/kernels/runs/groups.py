@@ -47,7 +47,7 @@ def drop_repeated(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Itera
         firsts = mark_firsts(*columns)
         firsts[0] = tuple(column[0] for column in columns) != last
         last = tuple(column[-1] for column in columns)
-        yield batch.filter(pa.array(firsts))
+        yield batch if firsts.all() else batch.filter(pa.array(firsts))
 
 
 def rank_groups(batches: Iterable[pa.RecordBatch], by: str) -> Iterator[tuple[pa.RecordBatch, Integers]]:

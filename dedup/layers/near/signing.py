@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,24 +17,25 @@ from dedup.engine.placement import sample_share
 from dedup.files.orders import add_keys, drop_keys
 from dedup.kernels import Bytes, Flags, Hashes, Integers, features, frequencies
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.batches import conform, slice_by_bytes
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, mark_repeated
 from dedup.kernels.runs.groups import drop_repeated, join_groups
 from dedup.kernels.sets.shingles import Shingled, shingle, shingle_texts
 from dedup.kernels.sets.sketch import Sketcher, choose_bound
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.foreign import mark_foreign
-from dedup.layers.layer import Setup
+from dedup.layers.layer import Context, Setup
 from dedup.layers.near.sketching import name_spec, to_cell, to_rows
+from dedup.settings.options import Config
 from dedup.tables import arrow
 
 HELD_BYTES = 256 << 20
 """Input up to which shingle sets that will be asked for are held from the first pass on: they take two to three times
 as much memory as plain text compressed on disk, more where it is compressed better."""
-PIECE_BYTES = 1 << 20
-"""Text worked on at a time: its arrays stay within the processor's caches."""
 LOOKED = 8
 """Band keys of a document by which a crowd is recognised: two documents 77 % alike have one of five in common."""
+PIECE_BYTES = 1 << 20
+"""Text, or sets, worked on at a time: the arrays stay within the processor's caches."""
 SIGNED = pa.schema(
     [
         ("size", pa.int64()),  # distinct shingles; 0: no token
@@ -50,6 +51,7 @@ SIGNED = pa.schema(
 """Columns that SIGNATURES have besides those of REGISTER."""
 SETS = pa.schema([("doc_id", pa.int64()), ("shingles", pa.binary())])
 """Shingle sets: uint64, ascending."""
+Holds: TypeAlias = Literal["none", "crowds", "all", "parts"]
 _local = threading.local()
 
 
@@ -71,7 +73,7 @@ class Signing:
     """Bound of a sketch; 0 for none."""
     hashed: Mapping[str, Any] = field(default_factory=dict)
     """All that signatures depend on, for the metadata of tables."""
-    holds: Literal["none", "crowds", "all", "parts"] = "none"
+    holds: Holds = "none"
     """Splits whose shingle sets are held; with "parts" all, since documents in several rows are put together once."""
     held_bytes: int = 1 << 62
     """Bytes of the sets of a split that are held, at most."""
@@ -80,7 +82,6 @@ class Signing:
     def of(cls, setup: Setup) -> Self:
         """Return what the settings say."""
         context, spec = setup.context, setup.spec
-        holds: Literal["all", "crowds"] = "all" if context.asks_all or setup.config.mode == "exact" else "crowds"
         return cls(
             tokenizer=setup.tokenizer,
             shingle_size=spec.shingle_size,
@@ -91,13 +92,21 @@ class Signing:
             rules=setup.config.rules,
             sketched=choose_bound(context.size),
             hashed=spec.to_dict(),
-            holds="parts"
-            if setup.config.input.part_of
-            else holds
-            if context.held_bytes and context.size <= HELD_BYTES
-            else "none",
+            holds=_choose_holds(setup.config, context),
             held_bytes=context.held_bytes,
         )
+
+
+def _choose_holds(config: Config, context: Context) -> Holds:
+    if config.input.part_of:
+        return "parts"
+    if not context.held_bytes:
+        return "none"
+    if context.asks_all:
+        return "all" if config.shingles.stored else "none"
+    if context.size > HELD_BYTES:
+        return "none"
+    return "all" if config.mode == "exact" else "crowds"
 
 
 def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
@@ -121,7 +130,7 @@ def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[p
             yield signed.pop(0)
     if signed and signing.sketched:
         signed[-1] = _add_sketch(signed[-1], sketcher, signing)
-    is_held = room is not None and room.nbytes <= signing.held_bytes
+    is_held = room is not None and room.nbytes <= min(signing.held_bytes, blocks.MOST_BYTES)
     if room is not None and is_held and signed and (signing.holds == "all" or _is_crowded(signed)):
         yield from room.hold(signed)
     else:
@@ -170,10 +179,8 @@ def parts(id_type: pa.DataType) -> pa.Schema:
 def slice_texts(batches: Batches) -> Batches:
     """Yield the same rows in batches of about PIECE_BYTES of text."""
     for batch in batches:
-        pieces = max(1, -(-batch["text"].nbytes // PIECE_BYTES))
-        size = -(-batch.num_rows // pieces) or 1
-        for start in range(0, batch.num_rows, size):
-            yield batch.slice(start, size)
+        if batch.num_rows:
+            yield from slice_by_bytes(batch, PIECE_BYTES)
 
 
 def take_held(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
@@ -297,7 +304,7 @@ def to_sets(column: pa.ChunkedArray) -> tuple[Hashes, Integers]:
 
 
 class _Room:
-    """Shingle sets of the documents of a call, in an array that all calls of a thread use one after another.
+    """Shingle sets of the documents of a call, in an array that calls of a thread use one after another.
 
     Memory that is new to a process costs more than all that is done with it here.
     """
@@ -323,12 +330,12 @@ class _Room:
         self._sizes.append(sizes)
 
     def hold(self, signed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with their sets."""
-        end = 0
-        for rows, sizes in zip(signed, self._sizes, strict=True):
-            begin, end = end, end + int(sizes.sum())
-            cells = blocks.lists(_local.values[begin:end].copy(), np.concatenate(([0], np.cumsum(sizes))))
-            yield rows.set_column(rows.schema.get_field_index("shingles"), rows.schema.field("shingles"), cells)
+        """Yield the rows with their sets, which take the array with them."""
+        [rows] = pa.Table.from_batches(signed).combine_chunks().to_batches()
+        offsets = np.concatenate([[0], *self._sizes]).cumsum()
+        cells = blocks.lists(_local.values[: self._end], offsets)
+        _local.values = np.empty(_local.values.size, dtype=np.uint64)
+        yield rows.set_column(rows.schema.get_field_index("shingles"), rows.schema.field("shingles"), cells)
 
 
 def signatures(id_type: pa.DataType, hashed: Mapping[str, Any] = MappingProxyType({})) -> pa.Schema:
