@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, once
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.files.orders import add_keys, join_keys, list_asking
 from dedup.kernels import Flags, Integers
 from dedup.kernels.election import OF_TIME
@@ -181,15 +181,16 @@ def _list_newest(batches: Batches) -> Batches:
 
 def _choose_components(engine: Engine[Rows], components: Rows, touched: Rows) -> Rows:
     """Return COMPONENTS of the sets of the components that sets touched are in; a set without an edge is one."""
-    labelled = engine.map(engine.join(touched, components, "doc_id", how="left"), _label, arrow.COMPONENTS)
-    chosen = engine.group("chosen", engine.select(labelled, doc_id="component_id"), templates.DISTINCT)
+    linked = engine.join(touched, components, "doc_id")
+    chosen = engine.group("chosen", engine.select(linked, doc_id="component_id"), templates.DISTINCT)
     every = engine.join(components, chosen, "component_id", key="doc_id", how="semi")
-    return engine.group("voting", engine.concat(every, labelled), once(arrow.COMPONENTS))
+    alone = engine.join(touched, components, "doc_id", how="anti")
+    return engine.concat(every, engine.map(alone, _name_alone, arrow.COMPONENTS))
 
 
-def _label(batches: Batches) -> Batches:
+def _name_alone(batches: Batches) -> Batches:
     for batch in batches:
-        yield conform(batch, arrow.COMPONENTS, component_id=pc.coalesce(batch["component_id"], batch["doc_id"]))
+        yield conform(batch, arrow.COMPONENTS, component_id=batch["doc_id"])
 
 
 def _gather(batches: Batches) -> Batches:
