@@ -193,7 +193,10 @@ class Engine(Protocol[Rows]):
         """
 
     def map(self, rows: Rows, work: Work, schema: pa.Schema, *, name: str = "") -> Rows:
-        """Return what the work makes of rows, wherever each stands; with a name it is kept, and has a tally."""
+        """Return what the work makes of rows, wherever each stands; with a name it is kept, and has a tally.
+
+        Parts of the rows go to calls of the work that may run in several threads at once.
+        """
 
     def select(self, rows: Rows, *columns: str, **renamed: str) -> Rows:
         """Return rows with these columns alone, so that no others are brought to what is done with them.

@@ -206,10 +206,11 @@ def _save_held(batches: Batches, *, work: Work) -> Iterator[pa.RecordBatch | Tal
 
 
 def _take_held(batch: pa.RecordBatch) -> Batches:
-    sets = batch["set"].filter(_mark_held(batch)).to_numpy()
+    batch = batch.append_column("is_held", _mark_held(batch))
+    sets = batch["set"].filter(batch["is_held"]).to_numpy()
     ascend = bool((sets[1:] >= sets[:-1]).all())
     for piece in slice_by_bytes(batch, PIECE_BYTES, "shingles") if ascend else [batch]:
-        taken = piece.filter(_mark_held(piece)).select(HELD.names)
+        taken = piece.filter(piece["is_held"]).select(HELD.names)
         yield taken if ascend else taken.sort_by("set")
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 TRIES = 20
 """Other writers that may be first before one gives up."""
-
-
 _narrowing = threading.Lock()
 """Held while the umask, which is of the whole process, is that of a store."""
 

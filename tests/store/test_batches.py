@@ -16,6 +16,7 @@ from dedup.cli import run as cli
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
+from dedup.store.folder import narrow
 from dedup.store.schemas import list_layouts
 from dedup.store.state import read_rows, read_state
 from dedup.store.tables import Tables
@@ -252,6 +253,26 @@ def test_files_written_side_by_side_are_no_wider_open_than_the_folder_and_leave_
     finally:
         os.umask(before)
     assert [(tmp_path / "hot" / file.path).stat().st_mode & 0o077 for file in files] == [0, 0]
+
+
+def test_the_umask_is_that_of_a_store_for_one_thread_at_a_time(tmp_path):
+    tmp_path.chmod(0o700)
+    path, entered = str(tmp_path), threading.Event()
+
+    def enter():
+        with narrow(path):
+            entered.set()
+
+    before = os.umask(0o022)
+    try:
+        with ThreadPoolExecutor(1) as other:
+            with narrow(path):
+                waiting = other.submit(enter)
+                assert not entered.wait(0.2)
+            waiting.result()
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
 
 
 def test_a_batch_needs_a_store_and_a_store_a_batch(place, capsys):
