@@ -16,7 +16,7 @@ from dedup.engine.capacity import PAIR_BYTES, check_fits
 from dedup.engine.document_ids import check_repeated, find_renamed
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
 from dedup.engine.machine import free_bytes
-from dedup.engine.pairing import join_pairs, list_ends
+from dedup.engine.pairing import join_pairs, list_ends, take_documents
 from dedup.engine.workers import Processes, Workers
 from dedup.files.documents import read_with, to_documents
 from dedup.files.formats.format import Rejected
@@ -29,6 +29,7 @@ from dedup.kernels.components import connect
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs.argsort import argsort
 from dedup.kernels.runs.bounds import find_bounds, rank
+from dedup.kernels.runs.membership import FEWER, mark_wanted
 from dedup.kernels.runs.shared import find_shared
 from dedup.kernels.sets.pairs import decode, sort_distinct
 from dedup.tables import arrow
@@ -41,10 +42,10 @@ CHECKED = ("file", "row", "text_bytes")
 NO_ROWS = np.empty(0, np.int64)
 PART_PAIRS = 1 << 14
 """Pairs that a thread compares at a time: enough to pay for it, and few enough that all end together."""
-FEWER = 8
-"""Times by which a side of a join is smaller that is worth a look through the other."""
 BATCH_ROWS = 1 << 16
 """Rows of a batch that `group` hands over, and from which on threads share the work of `map`."""
+RANGE = arrow.integers("number")
+"""Numbers that stand for much work each."""
 GROUP_MEMORY = 3
 """Peak memory of `group` as a multiple of its input: emitted rows, sort order, output."""
 
@@ -111,22 +112,6 @@ def _emit_repeated(rows: pa.Table, shuffle: Shuffle) -> tuple[pa.Table, int]:
             found.append(each.take(pa.array(shared[first:last] - begin)))
         begin += each.num_rows
     return pa.Table.from_batches(found, shuffle.emitted), count
-
-
-def take_documents(documents: pa.Table, wanted: Integers) -> pa.Table:
-    """Return a row of each document wanted, ascending; a missing one would be taken for its neighbour."""
-    known = documents["doc_id"].to_numpy()
-    if np.array_equal(known, wanted):
-        return documents
-    order = np.argsort(known, kind="stable")
-    places = order.take(np.searchsorted(known, wanted, sorter=order), mode="clip")
-    missing = wanted[known[places] != wanted] if known.size else wanted
-    if missing.size:
-        raise ValueError(f"every document of a pair must be given (got none of {missing[0]})")
-    # Arrow joins all chunks before it takes rows of them, and filters each by itself.
-    chosen = np.zeros(known.size, dtype=bool)
-    chosen[places] = True
-    return documents.filter(pa.array(chosen)).take(pa.array(np.cumsum(chosen)[places] - 1))
 
 
 class _Scanned(NamedTuple):
@@ -230,12 +215,14 @@ class MemoryEngine:
     def join(self, rows: pa.Table, others: pa.Table, on: str, *, key: str = "doc_id", how: How = "inner") -> pa.Table:
         """See `Engine.join`."""
         if others.num_rows > FEWER * rows.num_rows:
-            # A hash of few, looked up by many: .7 of the time at an eighth of these, a fourth at a twentieth.
-            others = others.filter(pc.is_in(others[key], rows[on]))
+            # Few, looked up by many: .7 of the time at an eighth of these, a fourth at a twentieth.
+            others = others.filter(mark_wanted(others[key], rows[on]))
+        if how != "left" and (how != "inner" or rows.num_rows > FEWER * others.num_rows):
+            held = mark_wanted(rows[on], others[key])
+            chosen = pc.invert(held) if how == "anti" else held
+            rows = rows if pc.all(chosen, min_count=0).as_py() else rows.filter(chosen)
         if how in {"semi", "anti"}:
-            held = pc.is_in(rows[on], others[key])
-            chosen = held if how == "semi" else pc.invert(held)
-            return rows if pc.all(chosen, min_count=0).as_py() else rows.filter(chosen)
+            return rows
         # A hash, which for millions in no order takes a twentieth of the time of a search among sorted ones.
         places = pc.index_in(rows[on], others[key])
         if how == "inner" and places.null_count:
@@ -247,7 +234,7 @@ class MemoryEngine:
 
     def lookup(self, rows: pa.Table, keys: pa.Array, on: str = "doc_id") -> pa.Table:
         """See `Engine.lookup`."""
-        return rows.filter(pc.is_in(rows[on], keys))
+        return rows.filter(mark_wanted(rows[on], pa.chunked_array([keys])))
 
     def tally(self, rows: pa.Table) -> Mapping[str, Any]:
         """See `Engine.tally`."""
@@ -325,7 +312,7 @@ class MemoryEngine:
     def map(self, rows: pa.Table, work: Work, schema: pa.Schema, *, name: str = "") -> pa.Table:
         """See `Engine.map`."""
         del name
-        count = self.threads if rows.num_rows > BATCH_ROWS else 1
+        count = self.threads if rows.num_rows > BATCH_ROWS or rows.schema.equals(RANGE) else 1
         return self._share(rows, [rows.num_rows * number // count for number in range(1, count)], work, schema)
 
     def select(self, rows: pa.Table, *columns: str, **renamed: str) -> pa.Table:
@@ -348,7 +335,7 @@ class MemoryEngine:
 
     def range(self, count: int) -> pa.Table:
         """See `Engine.range`."""
-        return pa.table({"number": np.arange(count)})
+        return pa.table({"number": np.arange(count)}, RANGE)
 
     def sort(self, rows: pa.Table, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> pa.Table:
         """See `Engine.sort`."""

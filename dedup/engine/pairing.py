@@ -1,4 +1,4 @@
-"""The pairs that a table names: its rows of two documents, or all pairs of its buckets, up to a cap."""
+"""The pairs that a table names, of rows of two documents or of buckets up to a cap, and the documents of pairs."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -69,3 +69,19 @@ def _pair(
     # Sorted ids take half of the bytes, and small families are drawn from many times.
     order = np.lexsort((right, left))
     yield left[order], right[order]
+
+
+def take_documents(documents: pa.Table, wanted: Integers) -> pa.Table:
+    """Return a row of each document wanted, ascending; a missing one would be taken for its neighbour."""
+    known = documents["doc_id"].to_numpy()
+    if np.array_equal(known, wanted):
+        return documents
+    order = np.argsort(known, kind="stable")
+    places = order.take(np.searchsorted(known, wanted, sorter=order), mode="clip")
+    missing = wanted[known[places] != wanted] if known.size else wanted
+    if missing.size:
+        raise ValueError(f"every document of a pair must be given (got none of {missing[0]})")
+    # Arrow joins all chunks before it takes rows of them, and filters each by itself.
+    chosen = np.zeros(known.size, dtype=bool)
+    chosen[places] = True
+    return documents.filter(pa.array(chosen)).take(pa.array(np.cumsum(chosen)[places] - 1))

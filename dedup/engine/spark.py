@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -19,8 +18,7 @@ from dedup.engine.components import Connecting, connect_links
 from dedup.engine.corpus import Corpus
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
 from dedup.engine.exchange import Pairs, drop_repeated, list_cells, meet
-from dedup.engine.memory import take_documents
-from dedup.engine.pairing import ADDRESSED, PAIRED, list_pairs
+from dedup.engine.pairing import ADDRESSED, PAIRED, list_pairs, take_documents
 from dedup.engine.placement import COLLECTABLE_BYTES, READ_BYTES, fits_broadcast, fits_worker, place_cells
 from dedup.engine.relations import Join, Map, NotNull, Union
 from dedup.engine.sorting import shuffle_rows
@@ -28,6 +26,7 @@ from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.runs.batches import gather_tables
+from dedup.kernels.runs.membership import mark_wanted
 from dedup.tables import arrow
 
 REPEATED = arrow.integers("doc_id", "copies")
@@ -331,7 +330,7 @@ def _join(rows: SparkRows, others: SparkRows, on: str, key: str, how: How) -> Da
 def _choose(batches: Batches, *, on: str, keys: pa.Array) -> Batches:
     # Each call hashes the keys anew.
     for table in gather_tables(batches, READ_BYTES):
-        yield from table.filter(pc.is_in(table[on], keys)).to_batches()
+        yield from table.filter(mark_wanted(table[on], pa.chunked_array([keys]))).to_batches()
 
 
 def _to_spark(schema: pa.Schema) -> T.StructType:

@@ -45,6 +45,8 @@ PACKED = MappingProxyType(
 )
 REPEATED = ("batch", "source", "shingle_count", "text_bytes", "order_keys.list.element")
 """Columns of `documents` with few values each."""
+WORDS = ("batch", "source", "kind")
+"""Columns of words of which there are few."""
 DIGESTS = MappingProxyType(
     {"compression": "none", "use_dictionary": False, "column_encoding": {"key": "DELTA_BINARY_PACKED"}}
 )

@@ -23,7 +23,7 @@ from dedup.store.arrays import distinct, expand, is_in
 from dedup.store.extents import Extents
 from dedup.store.folder import File
 from dedup.store.rereading import SHINGLED, Rereader, load_contract
-from dedup.store.schemas import Layout, list_layouts
+from dedup.store.schemas import WORDS, Layout, list_layouts
 from dedup.store.state import State, read_state
 from dedup.store.tables import FIRSTS, Tables, locate_values
 
@@ -171,10 +171,10 @@ class Snapshot:
                 yield pa.Table.from_batches([batch])
 
     @contextlib.contextmanager
-    def open_file(self, name: str, file: File) -> Iterator[pq.ParquetFile]:
+    def open_file(self, name: str, file: File, *, as_dictionary: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
         """Open a file, whose footer is read once."""
         path = f"{name}/{file.path}"
-        with self.tables.read(name, file, self._footers.get(path)) as found:
+        with self.tables.read(name, file, self._footers.get(path), as_dictionary) as found:
             self._footers[path] = found.metadata
             yield found
 
@@ -233,13 +233,15 @@ class Snapshot:
     def _find_rows(self, name: str, file: File, groups: Integers, wanted: Integers, names: list[str]) -> list[pa.Table]:
         """Return the rows of groups of a file whose key is one of those wanted, in parts."""
         layout, path, extents = self.layout(name), f"{name}/{file.path}", None
-        with self.open_file(name, file) as found:
+        # Of the many rows of a group few are wanted: no word is made of the others.
+        with self.open_file(name, file, as_dictionary=[each for each in names if each in WORDS]) as found:
             if layout.apart in names:
                 if path not in self._extents:
                     self._extents[path] = locate_values(found, layout.apart)
                 extents = self._extents[path]
             if extents is None:
-                return [rows for rows, _, _ in find_rows(found, layout, groups, wanted, names)]
+                schema = self.choose(name, names)
+                return [rows.cast(schema) for rows, _, _ in find_rows(found, layout, groups, wanted, names)]
             read, parts = [each for each in names if each != layout.apart], []
             for rows, own, taken in find_rows(found, layout, groups, wanted, read):
                 values = self.tables.read_values(name, file, *extents.locate(own, taken))

@@ -154,12 +154,16 @@ class Tables:
         return list_named(self.open(name, version))
 
     @contextlib.contextmanager
-    def read(self, name: str, file: File, footer: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
+    def read(
+        self, name: str, file: File, footer: pq.FileMetaData | None = None, as_dictionary: Sequence[str] = ()
+    ) -> Iterator[pq.ParquetFile]:
         """Open a file; one of many groups has a long footer, which need not be read again."""
         with (
             self.storage.open(self._locate(name, file.path)) as stream,
             # Ahead of time, by other threads, is worth it where each request takes long.
-            pq.ParquetFile(stream, metadata=footer, pre_buffer=not is_local(self.path)) as found,
+            pq.ParquetFile(
+                stream, metadata=footer, pre_buffer=not is_local(self.path), read_dictionary=as_dictionary
+            ) as found,
         ):
             yield found
 

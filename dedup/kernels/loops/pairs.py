@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from dedup.kernels import Bytes, Hashes, Integers
+from dedup.kernels import Bytes, Flags, Hashes, Integers
+from dedup.kernels.hashing import GOLDEN
 from dedup.kernels.loops.compiler import compiled
 
 
@@ -33,6 +34,22 @@ def select(numbers: Hashes, shift: np.uint64, again: Hashes, positions: Integers
         if again[place >> np.uint64(6)] >> (place & np.uint64(63)) & np.uint64(1):
             positions[count] = position
             count += 1
+
+
+@compiled
+def mark_places(numbers: Hashes, shift: np.uint64, table: Hashes) -> None:
+    """Mark the place of every number in a table of bits."""
+    for number in numbers:
+        place = number * GOLDEN >> shift
+        table[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
+
+
+@compiled
+def test_places(numbers: Hashes, shift: np.uint64, table: Hashes, marked: Flags) -> None:
+    """Flag the numbers whose place is marked."""
+    for position in range(numbers.size):
+        place = numbers[position] * GOLDEN >> shift
+        marked[position] = table[place >> np.uint64(6)] >> (place & np.uint64(63)) & np.uint64(1)
 
 
 @compiled
