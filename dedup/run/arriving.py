@@ -80,6 +80,7 @@ class Arriving(Generic[Rows]):
             content=self.content,
             register=self.register,
             documents=documents,
+            is_held=self.near.signing.holds != "none",
             owners=None if owned is None else rest.select(owned, doc_id="owner"),
             supply=partial(supply_texts, documents=documents, signing=self.near.signing),
             id_column=config.input.id_column,

@@ -151,6 +151,7 @@ def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
             content="",
             register=documents,
             documents=documents,
+            is_held=layer.signing.holds != "none",
             supply=partial(supply_texts, documents=documents, signing=layer.signing),
             id_column=job.config.input.id_column,
         )

@@ -73,6 +73,8 @@ class Arrival(Generic[Rows]):
     """REGISTER of all documents."""
     documents: Rows
     """SIGNATURES of those that layers before have left."""
+    is_held: bool = False
+    """Whether these hold shingle sets."""
     owners: Rows | None = None
     """doc_id of those of the store in whose favour layers before have removed some; None of a store of near alone."""
     supply: Supply[Rows]
@@ -303,6 +305,7 @@ def grow(
         snapshot=replace(snapshot, extra={name: writing.files.get(name, []) for name in ("sets", TEXTS)}),
         numbered=numbered,
         signatures=arrival.documents,
+        is_held=arrival.is_held,
         documents=documents,
         places=places,
         touched=touched,

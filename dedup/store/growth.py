@@ -24,6 +24,7 @@ from dedup.kernels.sets import filters, lsh
 from dedup.kernels.sets.pairs import decode, encode, select_distinct
 from dedup.layers.near import comparison, templates
 from dedup.layers.near.buckets import BUCKET_KEYED
+from dedup.layers.near.signing import gather_sets
 from dedup.layers.near.tables import ShingleSets, join_sets
 from dedup.store.arrays import NONE, distinct, is_in
 from dedup.store.crowd import Crowd, differ, find_crowd, link_anew, moves
@@ -212,7 +213,11 @@ def _read_fresh(
     ends, count = list_ends(engine, "candidate_ends", engine.select(candidates, *comparison.PAIRS.names))
     wanted = ends if crowd is None else engine.join(ends, crowd.sets.rows, "doc_id", how="anti")
     new = _number(engine, step, wanted, heads, is_new=True)
-    return find_sets(engine, step.snapshot, "fresh_sets", new, count=step.count, expected=count)
+    read = partial(find_sets, engine, step.snapshot, "fresh_sets", count=step.count, expected=count)
+    if not step.is_held:
+        return read(new)
+    asked = engine.measure(new)["rows"]
+    return gather_sets(engine, step.signatures, new, count=asked, name="fresh_sets", read=read)
 
 
 def list_ends(engine: Engine[Rows], name: str, pairs: Rows) -> tuple[Rows, int]:

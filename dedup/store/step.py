@@ -43,6 +43,8 @@ class Step(Generic[Rows]):
     """Sets that have come; those met share a key with one that has come or gone, and stay."""
     signatures: Rows
     """Documents that have come, with PAYLOAD."""
+    is_held: bool = False
+    """Whether these hold shingle sets."""
     documents: Rows
     """Rows of `documents` that have come."""
     places: Rows

@@ -214,17 +214,10 @@ class NearLayer(Layer):
         self, engine: Engine[Rows], documents: Rows, wanted: Rows, count: int, name: str = "sets"
     ) -> ShingleSets[Rows]:
         """Return the shingle sets of so many documents: those held, and others, whose texts are read again."""
+        read = partial(self._shingle_again, engine, name=name)
         if self.signing.holds == "none":
-            return self._shingle_again(engine, wanted, name)
-        known = engine.select(documents, *signing.SETS.names)
-        own = engine.join(known, wanted, "doc_id", how="semi")
-        held = engine.map(own, signing.take_held, signing.SETS, name=f"{name}_held")
-        rest = engine.join(wanted, held, "doc_id", how="anti")
-        read = self._shingle_again(engine, rest, name)
-        if engine.tally(held)["rows"] + read.documents > count:
-            # Equal rows share a document id.
-            held = engine.group(f"{name}_distinct", held, signing.DISTINCT_SETS)
-        return join_sets(engine, count_sets(engine, held), read)
+            return read(wanted)
+        return signing.gather_sets(engine, documents, wanted, count=count, name=name, read=read)
 
     def _shingle_again(self, engine: Engine[Rows], wanted: Rows, name: str) -> ShingleSets[Rows]:
         work = partial(signing.shingle_again, signing=self.signing)

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Shuffle, Tally
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.engine.placement import sample_share
 from dedup.files.orders import add_keys, drop_keys
 from dedup.kernels import Bytes, Flags, Hashes, Integers, features, frequencies
@@ -26,6 +26,7 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.foreign import mark_foreign
 from dedup.layers.layer import Context, Setup
 from dedup.layers.near.sketching import name_spec, to_cell, to_rows
+from dedup.layers.near.tables import ShingleSets, count_sets, join_sets
 from dedup.settings.options import Config
 from dedup.tables import arrow
 
@@ -199,6 +200,31 @@ def _drop_repeated(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
 
 DISTINCT_SETS = Shuffle(emitted=SETS, by=("doc_id",), work=_drop_repeated, schema=SETS)
 """SETS of rows, of which equal ones share a document id -> one of each document."""
+
+
+def gather_sets(
+    engine: Engine[Rows],
+    documents: Rows,
+    wanted: Rows,
+    *,
+    count: int,
+    name: str,
+    read: Callable[[Rows], ShingleSets[Rows]],
+) -> ShingleSets[Rows]:
+    """Return the shingle sets of so many documents wanted: those that SIGNATURES hold, and the others as they are read.
+
+    Parameters
+    ----------
+    read
+        Returns the sets of some of the rows wanted.
+    """
+    own = engine.join(engine.select(documents, *SETS.names), wanted, "doc_id", how="semi")
+    held = engine.map(own, take_held, SETS, name=f"{name}_held")
+    rest = read(engine.join(wanted, held, "doc_id", how="anti"))
+    if engine.tally(held)["rows"] + rest.documents > count:
+        # Equal rows share a document id.
+        held = engine.group(f"{name}_distinct", held, DISTINCT_SETS)
+    return join_sets(engine, count_sets(engine, held), rest)
 
 
 def shingle_again(batches: Batches, *, signing: Signing) -> Iterator[pa.RecordBatch | Tally]:
