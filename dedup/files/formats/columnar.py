@@ -3,6 +3,7 @@
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
@@ -153,7 +154,7 @@ class ColumnarFormat(RowFormat):
             stays = streams.enter_context(opened.write_like(kept, schema))
             goes = None if removed is None else streams.enter_context(opened.write_like(removed, opened.schema))
             left_out = np.union1d(edits.removed, edits.rejected)
-            for rows in opened.read_whole():
+            for rows in read_ahead(opened.read_whole()):
                 leaving = choose(first, rows.num_rows, edits.removed)
                 if goes is not None and len(leaving):
                     goes(take_rows(rows, leaving))
@@ -181,6 +182,15 @@ class ColumnarFormat(RowFormat):
                 if write is not None:
                     write(pa.Table.from_arrays(columns, schema=rows.schema))
         return count
+
+
+def read_ahead(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield parts of a file, of which a thread reads the next while one is worked on."""
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = reader.submit(next, parts, None)
+            yield part
 
 
 def _list_names(column: pa.Field) -> list[str]:
