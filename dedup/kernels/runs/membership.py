@@ -20,7 +20,7 @@ def mark_wanted(column: pa.ChunkedArray, wanted: pa.ChunkedArray) -> pa.BooleanA
     Where these are few numbers, one bit tells most of the others apart (Bloom, 1970), in a fifth of the time of a look
     into a hash table.
     """
-    is_plain = column.type == pa.int64() and not column.null_count and not wanted.null_count
+    is_plain = column.type == wanted.type == pa.int64() and not column.null_count and not wanted.null_count
     if not is_plain or len(column) < FEWER * len(wanted):
         return pc.is_in(column, wanted).combine_chunks()
     bits = max(len(wanted).bit_length() + SPARSITY, LEAST_BITS)

@@ -43,7 +43,17 @@ def test_nulls_and_no_fewer_numbers(values, wanted, flags):
     assert mark_wanted(*columns).to_pylist() == flags
 
 
-def test_words_of_many():
-    column, wanted = (pa.chunked_array([pa.array(each)]) for each in (["a", "b"] * 9, ["b"]))
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (pa.array(["a", "b"] * 9), pa.array(["b"])),
+        (pa.array([1, 2] * 9), pa.array([2], pa.int32())),
+        (pa.array([1, 2] * 9, pa.uint64()), pa.array([2], pa.uint64())),
+    ],
+)
+def test_values_of_other_types(values, wanted):
+    assert mark_wanted(*(pa.chunked_array([each]) for each in (values, wanted))).to_pylist() == [False, True] * 9
 
-    assert mark_wanted(column, wanted).to_pylist() == [False, True] * 9
+
+def test_none_of_none_is_wanted():
+    assert mark_wanted(pa.chunked_array([[1, 2]]), pa.chunked_array([], pa.int64())).to_pylist() == [False, False]
