@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -26,7 +27,6 @@ from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.runs.batches import gather_tables
-from dedup.kernels.runs.membership import mark_wanted
 from dedup.tables import arrow
 
 REPEATED = arrow.integers("doc_id", "copies")
@@ -330,7 +330,7 @@ def _join(rows: SparkRows, others: SparkRows, on: str, key: str, how: How) -> Da
 def _choose(batches: Batches, *, on: str, keys: pa.Array) -> Batches:
     # Each call hashes the keys anew.
     for table in gather_tables(batches, READ_BYTES):
-        yield from table.filter(mark_wanted(table[on], pa.chunked_array([keys]))).to_batches()
+        yield from table.filter(pc.is_in(table[on], keys)).to_batches()
 
 
 def _to_spark(schema: pa.Schema) -> T.StructType:

@@ -73,6 +73,7 @@ def _to_arrival(engine: MemoryEngine, rows: pa.Table, state: State) -> Arrival[p
         content=digest_content(engine, documents),
         register=documents,
         documents=documents,
+        is_held=True,
         supply=partial(supply_held, documents=documents),
         # An id that is there already need not be anybody's mistake: a batch may have had it too at that moment.
         id_column="",

@@ -234,7 +234,7 @@ class Snapshot:
         """Return the rows of groups of a file whose key is one of those wanted, in parts."""
         layout, path, extents = self.layout(name), f"{name}/{file.path}", None
         # Of the many rows of a group few are wanted: no word is made of the others.
-        with self.open_file(name, file, as_dictionary=[each for each in names if each in WORDS]) as found:
+        with self.open_file(name, file, as_dictionary=[each for each in WORDS if each in names]) as found:
             if layout.apart in names:
                 if path not in self._extents:
                     self._extents[path] = locate_values(found, layout.apart)

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from dedup.kernels import loops
 
 FEWER = 8
-"""Times by which numbers are fewer than others that are worth a look through these."""
+"""Least ratio of values to those wanted from which a look through the values pays."""
 SPARSITY = 5
 """Bits by which the places of a table outnumber the numbers wanted: of others one in 32 or fewer is looked at again."""
 LEAST_BITS = 19
@@ -17,7 +17,7 @@ LEAST_BITS = 19
 def mark_wanted(column: pa.ChunkedArray, wanted: pa.ChunkedArray) -> pa.BooleanArray:
     """Flag the values of a column that are among those wanted, as Arrow's `is_in` does.
 
-    Where these are few numbers, one bit tells most of the others apart (Bloom, 1970), in a fifth of the time of a look
+    Where these are few numbers, one bit tells most of the others apart (Bloom, 1970), in a fourth of the time of a look
     into a hash table.
     """
     is_plain = column.type == wanted.type == pa.int64() and not column.null_count and not wanted.null_count
