@@ -213,8 +213,8 @@ class Engine(Protocol[Rows]):
     def concat(self, *tables: Rows) -> Rows:
         """Return the rows of tables of one schema."""
 
-    def range(self, count: int) -> Rows:
-        """Return the numbers below a count, in the column `number`, each for a task of its own."""
+    def range(self, count: int, work: Work, schema: pa.Schema) -> Rows:
+        """Return what the work makes of the numbers below a count, in the column `number`, each worth a task."""
 
     def sort(self, rows: Rows, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> Rows:
         """Put rows in the order of an integer column, in so many ranges, about; work receives each by itself."""

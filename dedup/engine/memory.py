@@ -44,8 +44,6 @@ PART_PAIRS = 1 << 14
 """Pairs that a thread compares at a time: enough to pay for it, and few enough that all end together."""
 BATCH_ROWS = 1 << 16
 """Rows of a batch that `group` hands over, and from which on threads share the work of `map`."""
-RANGE = arrow.integers("number")
-"""Numbers that stand for much work each."""
 GROUP_MEMORY = 3
 """Peak memory of `group` as a multiple of its input: emitted rows, sort order, output."""
 
@@ -273,6 +271,10 @@ class MemoryEngine:
             check_fits(held * (len(items) - len(found)) // len(found), free_bytes())
         return _concat(found, schema)
 
+    def _cut(self, count: int) -> list[int]:
+        """Return where the parts of so many rows begin but the first, one a thread; of no rows there is one."""
+        return [count * number // self.threads for number in range(1, self.threads)] if count else []
+
     def _share(self, rows: pa.Table, begins: Sequence[int], work: Work, schema: pa.Schema) -> pa.Table:
         """Return what the work makes of each part, one after another; threads share the parts."""
         parts = [rows.slice(begin, end - begin).to_batches() for begin, end in pairwise([0, *begins, rows.num_rows])]
@@ -311,8 +313,7 @@ class MemoryEngine:
     def map(self, rows: pa.Table, work: Work, schema: pa.Schema, *, name: str = "") -> pa.Table:
         """See `Engine.map`."""
         del name
-        count = self.threads if rows.num_rows > BATCH_ROWS or rows.schema.equals(RANGE) else 1
-        return self._share(rows, [rows.num_rows * number // count for number in range(1, count)], work, schema)
+        return self._share(rows, self._cut(rows.num_rows if rows.num_rows > BATCH_ROWS else 0), work, schema)
 
     def select(self, rows: pa.Table, *columns: str, **renamed: str) -> pa.Table:
         """See `Engine.select`."""
@@ -332,9 +333,9 @@ class MemoryEngine:
         """See `Engine.concat`."""
         return pa.concat_tables(tables)
 
-    def range(self, count: int) -> pa.Table:
+    def range(self, count: int, work: Work, schema: pa.Schema) -> pa.Table:
         """See `Engine.range`."""
-        return pa.table({"number": np.arange(count)}, RANGE)
+        return self._share(pa.table({"number": np.arange(count)}), self._cut(count), work, schema)
 
     def sort(self, rows: pa.Table, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> pa.Table:
         """See `Engine.sort`."""

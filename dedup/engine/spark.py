@@ -261,10 +261,11 @@ class SparkEngine:
             parts=[table.select(*tables[0].columns) for table in tables],
         )
 
-    def range(self, count: int) -> SparkRows:
+    def range(self, count: int, work: Work, schema: pa.Schema) -> SparkRows:
         """See `Engine.range`."""
         spark = self.known.documents.session
-        return SparkRows.of(spark.range(0, count, 1, max(count, 1)).withColumnRenamed("id", "number"))
+        numbers = spark.range(0, count, 1, max(count, 1)).withColumnRenamed("id", "number")
+        return self.map(SparkRows.of(numbers), work, schema)
 
     def sort(self, rows: SparkRows, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> SparkRows:
         """See `Engine.sort`."""

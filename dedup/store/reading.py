@@ -43,7 +43,7 @@ def read(engine: Engine[Rows], snapshot: Snapshot, name: str, columns: Sequence[
     """Return all rows of some columns of a table."""
     parts = _cut(snapshot.list_files(name))
     work = partial(_read, snapshot=snapshot, name=name, columns=columns, parts=parts)
-    return engine.map(engine.range(len(parts)), work, snapshot.choose(name, columns))
+    return engine.range(len(parts), work, snapshot.choose(name, columns))
 
 
 def select(
@@ -54,7 +54,7 @@ def select(
         return engine.join(read(engine, snapshot, name, columns), wanted, "doc_id", how="semi")
     listed = distinct(engine.collect(engine.select(wanted, "doc_id"))["doc_id"].to_numpy())
     work = partial(_select, snapshot=snapshot, name=name, columns=columns, wanted=listed)
-    return engine.map(engine.range(len(snapshot.list_files(name))), work, snapshot.choose(name, columns))
+    return engine.range(len(snapshot.list_files(name)), work, snapshot.choose(name, columns))
 
 
 def find_keys(

@@ -211,8 +211,8 @@ class TinyEngine:
         assert count >= 0
         return rows
 
-    def range(self, count):
-        return pa.table({"number": pa.array(range(count), pa.int64())})
+    def range(self, count, work, schema):
+        return self._run(work, pa.table({"number": pa.array(range(count), pa.int64())}), schema)
 
     def sort(self, rows, by, work, schema, *, pieces=1):
         self._read(rows)
