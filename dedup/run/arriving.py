@@ -25,12 +25,13 @@ from dedup.run.opening import list_input
 from dedup.run.search import Searched, search_layer
 from dedup.settings.files import to_dict
 from dedup.settings.options import Config
-from dedup.store.adding import Arrival, Grown, grow, supply_texts
+from dedup.store.adding import Arrival, Grown, grow
 from dedup.store.earlier import Aside, StoredKeys, find_owners, follow, write_aside
 from dedup.store.outcome import list_changes, name_documents, tell
 from dedup.store.schemas import FILES, list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, read_rows
+from dedup.store.supply import supply_texts
 from dedup.store.tables import Tables
 from dedup.tables.counts import Near, Signed, Stored
 

@@ -26,11 +26,12 @@ from dedup.run.search import set_up
 from dedup.settings.alerts import Alerts
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.settings.rules import require_text
-from dedup.store.adding import Arrival, grow, supply_texts
+from dedup.store.adding import Arrival, grow
 from dedup.store.comparing import SnapshotComparison, compare
 from dedup.store.schemas import KEYED
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State
+from dedup.store.supply import supply_texts
 from dedup.store.tables import Tables
 
 

@@ -3,29 +3,26 @@
 SIGNATURES -> known documents, numbers of sets -> `sets`, `bands` -> `edges` -> `members`, `hot`, `documents`
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Generic, Protocol, TypeAlias
+from typing import Generic, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, once, pass_on
+from dedup.engine.engine import Batches, Engine, Rows, once, pass_on
 from dedup.errors import DataError
 from dedup.files.orders import drop_keys
 from dedup.informing import LOSS, Inform
 from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.batches import conform, slice_by_bytes
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.sets import lsh
-from dedup.kernels.sets.shingles import shingle_texts
-from dedup.layers.near.signing import PIECE_BYTES, Signing, slice_texts
-from dedup.layers.near.templates import MEMBERS
 from dedup.layers.near.uncompared import verify_sample
 from dedup.store.arrays import NONE
 from dedup.store.election import Decided, decide
@@ -36,14 +33,13 @@ from dedup.store.schemas import FILES as TEXTS
 from dedup.store.snapshot import Chosen, Snapshot
 from dedup.store.state import Label, State
 from dedup.store.step import COMES, PLACES, Step, place_stored, to_places
+from dedup.store.supply import Supply
 from dedup.store.tables import Tables
-from dedup.store.writing import FILES, Writing, save, to_files, write_changes, write_rows
+from dedup.store.writing import Writing, save, to_files, write_changes, write_rows
 from dedup.tables import arrow
 from dedup.tables.counts import Lost
 from dedup.tables.ids import SHOWN
 
-HELD = pa.schema([*arrow.integers("doc_id", "set", *DIGESTS), ("shingles", pa.binary())])
-"""Rows of `sets`, with a document of each."""
 RECORDED = ("doc_id", "id", "source", "size", "text_bytes", "order_keys")
 COLLIDED = pa.schema([("id", pa.string()), ("other", pa.string())])
 """Ids of one hash: one that has come, and one of the store."""
@@ -53,13 +49,6 @@ CONTENT = arrow.integers("high", "low")
 
 Stage: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Timer of a part of the work, by its name."""
-
-
-class Supply(Protocol[Rows]):
-    """A pass over documents that gives their shingle sets to some work."""
-
-    def __call__(self, engine: Engine[Rows], fresh: Rows, work: Work, /) -> Rows:
-        """Return FILES that the work makes of HELD of these FRESH, which ascend by set, or do so in parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -164,66 +153,6 @@ def _sum_content(batches: Batches) -> Batches:
         rows = mix(doc_ids + mix(high + mix(low + GOLDEN)))
         sums = (np.array([each.sum(dtype=np.uint64)]).view(np.int64) for each in (rows, mix(rows + GOLDEN)))
         yield pa.RecordBatch.from_arrays([*map(pa.array, sums)], schema=CONTENT)
-
-
-def supply_texts(engine: Engine[Rows], fresh: Rows, work: Work, *, documents: Rows, signing: Signing) -> Rows:
-    """Give the shingle sets of documents of texts to some work, those that are not held made again: see `Supply`."""
-    wanted, shingling = engine.select(fresh, *HELD.names[:-1]), partial(_shingle, work=work, signing=signing)
-    if signing.holds == "none":
-        return engine.fetch("sets", wanted, shingling, FILES)
-    joined = _join_held(engine, fresh, documents)
-    rest = engine.join(wanted, engine.map(joined, _list_held, MEMBERS), "doc_id", how="anti")
-    return engine.concat(_save(engine, joined, work), engine.fetch("sets", rest, shingling, FILES))
-
-
-def supply_held(engine: Engine[Rows], fresh: Rows, work: Work, *, documents: Rows) -> Rows:
-    """Give the shingle sets that all documents hold to some work: see `Supply`."""
-    return _save(engine, _join_held(engine, fresh, documents), work)
-
-
-def _join_held(engine: Engine[Rows], fresh: Rows, documents: Rows) -> Rows:
-    return engine.join(
-        engine.select(documents, "doc_id", "shingles", here_file="file", here_row="row"), fresh, "doc_id", how="left"
-    )
-
-
-def _save(engine: Engine[Rows], joined: Rows, work: Work) -> Rows:
-    return engine.map(joined, partial(_save_held, work=work), FILES, name="sets_held")
-
-
-def _list_held(batches: Batches) -> Batches:
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([batch["doc_id"].filter(_mark_held(batch))], schema=MEMBERS)
-
-
-def _mark_held(batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Flag the rows whose sets are fresh and held; of equal rows the first has its set."""
-    is_first = pc.and_(pc.equal(batch["here_file"], batch["file"]), pc.equal(batch["here_row"], batch["row"]))
-    return pc.and_(is_first, batch["shingles"].is_valid())
-
-
-def _save_held(batches: Batches, *, work: Work) -> Iterator[pa.RecordBatch | Tally]:
-    """Give sets to some work piece by piece, without a copy of all."""
-    return iter(work(piece for batch in batches for piece in _take_held(batch)))
-
-
-def _take_held(batch: pa.RecordBatch) -> Batches:
-    batch = batch.append_column("is_held", _mark_held(batch))
-    sets = batch["set"].filter(batch["is_held"]).to_numpy()
-    ascend = bool((sets[1:] >= sets[:-1]).all())
-    for piece in slice_by_bytes(batch, PIECE_BYTES, "shingles") if ascend else [batch]:
-        taken = piece.filter(piece["is_held"]).select(HELD.names)
-        yield taken if ascend else taken.sort_by("set")
-
-
-def _shingle(batches: Batches, *, work: Work, signing: Signing) -> Iterator[pa.RecordBatch | Tally]:
-    return iter(work(_list_sets(batches, signing)))
-
-
-def _list_sets(batches: Batches, signing: Signing) -> Batches:
-    for batch in slice_texts(batches):
-        _, _, values, offsets = shingle_texts(batch["text"], signing.shingle_size, signing.tokenizer)
-        yield conform(batch, HELD, shingles=blocks.lists(values, offsets))
 
 
 def _shift_files(batches: Batches, *, schema: pa.Schema, begin: int) -> Batches:

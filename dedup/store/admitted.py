@@ -13,10 +13,11 @@ from dedup.engine.workers import count_cores
 from dedup.files.systems import redact
 from dedup.kernels.runs import blocks
 from dedup.kernels.sets.shingles import digest_halves
-from dedup.store.adding import Arrival, digest_content, grow, supply_held, to_signatures
+from dedup.store.adding import Arrival, digest_content, grow, to_signatures
 from dedup.store.journal import Position, clean, list_segments, read_journal
 from dedup.store.numbering import DIGESTS
 from dedup.store.state import State, read_state
+from dedup.store.supply import supply_held
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
 

@@ -18,7 +18,7 @@ from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
-from dedup.store.adding import HELD, Arrival, grow, to_signatures
+from dedup.store.adding import Arrival, grow, to_signatures
 from dedup.store.arrays import distinct, is_in, look_up
 from dedup.store.folder import narrow
 from dedup.store.links import read_links
@@ -27,6 +27,7 @@ from dedup.store.resigning import SIGNED, Signer
 from dedup.store.schemas import NO_SET, SEGMENT
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import STORED, Label, State, choose_deciding, read_rows, read_state
+from dedup.store.supply import HELD
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
 from dedup.store.writing import FILES, Writing
@@ -119,7 +120,7 @@ def _to_arrival(old: Snapshot, past: Past, config: Config, signer: Signer) -> Ar
 
 
 def _supply(engine: MemoryEngine, fresh: pa.Table, work: Work, *, old: Snapshot, sets: pa.Table) -> pa.Table:
-    """Give the shingle sets of a batch to some work: see `adding.Supply`."""
+    """Give the shingle sets of a batch to some work: see `supply.Supply`."""
     named = engine.join(fresh, engine.select(sets, "doc_id", old="set"), "doc_id").sort_by("set").combine_chunks()
     return engine.map(named, partial(_list_sets, work=work, old=old), FILES)
 

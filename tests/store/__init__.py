@@ -16,12 +16,13 @@ from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.near.search import Search
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
-from dedup.store.adding import Arrival, Grown, grow, supply_texts
+from dedup.store.adding import Arrival, Grown, grow
 from dedup.store.deleting import Deleted, delete
 from dedup.store.links import Links, read_links
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Places, Snapshot
 from dedup.store.state import create, read_state
+from dedup.store.supply import supply_texts
 from dedup.store.tables import Tables
 from dedup.tables.counts import Signed
 from tests.engine import SEED, Corpus, Row, make_layer
