@@ -32,3 +32,22 @@ def test_rows_are_found_by_their_keys_wherever_groups_begin(tmp_path, monkeypatc
         assert sorted(tuple(row.values()) for row in found.to_pylist()) == sorted(
             row for row in rows if row[0] in wanted
         )
+
+
+@pytest.mark.parametrize("whole", [0, 4], ids=["group by group", "as a whole"])
+def test_words_of_rows_are_found_where_groups_have_other_words(tmp_path, monkeypatch, whole):
+    monkeypatch.setattr(module, "WHOLE", whole)
+    [layout] = [each._replace(group=3, together=2) for each in [list_layouts(pa.int64())["documents"]]]
+    monkeypatch.setattr(module, "list_layouts", lambda *_, **__: {"documents": layout})
+    tables = Tables(str(tmp_path))
+    snapshot = Snapshot(tables=tables, state=State(number=1, log=0, id_type="int64"))
+    # Each group has words of its own, and the last none.
+    sources = ["a", "b", "a", "c", None, "d", "b", "e", None, None, None, None]
+    rows = pa.table({"doc_id": np.arange(12), "source": sources, "batch": [f"{number // 5}" for number in range(12)]})
+    absent = {each.name: pa.nulls(12, each.type) for each in layout.schema if each.name not in rows.schema.names}
+    documents = pa.table(absent | dict(zip(rows.column_names, rows.columns, strict=True))).select(layout.schema.names)
+    snapshot.extra["documents"] = tables.write("documents", "0", layout, [documents.cast(layout.schema)])
+    for wanted in (range(12), (4, 7), (1, 3, 11), (10,)):
+        found = snapshot.find("documents", np.array(wanted), rows.column_names).sort_by(layout.key)
+        assert found.equals(rows.take(list(wanted)).cast(found.schema))
+        assert found.schema.field("source").type == pa.string()
