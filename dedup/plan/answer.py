@@ -29,6 +29,9 @@ DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Corpus sizes in the table of capacities; documents."""
 LOW, HIGH = 0.1, 0.9
 """Quantiles that bound a range."""
+TRIED = 2
+"""Multiple of the cheapest choice's core seconds up to which a choice is tried in a sample: one of 15,000 values takes
+that some 20 seconds and 4 GB."""
 WORKER_BYTES = 1 << 30
 """Memory of one Python worker: at most 0.85 GB in the runs of `scripts/bench`, whatever their size."""
 RANGED = ("removed", "pairs", "table_bytes", "shuffle_bytes", "core_hours", "hours")
@@ -73,8 +76,11 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
         found = plan(tried, corpus, question.executors * question.cores, rates, trial=trial)
         return measure(found.stages)["shuffle_bytes"] / corpus.documents
 
-    def list_choice(choice: BandingChoice) -> dict[str, Any]:
-        return {**asdict(choice), "shuffle_bytes": shuffled(Banding(choice.bands, choice.rows))}
+    def list_choice(choice: BandingChoice, *, tried: bool = True) -> dict[str, Any]:
+        return {**asdict(choice), "shuffle_bytes": shuffled(Banding(choice.bands, choice.rows)) if tried else None}
+
+    def is_near_best(choice: BandingChoice) -> bool:
+        return corpus.drawn is None or choice.core_seconds <= TRIED * best.core_seconds
 
     def judge(banding: Banding) -> dict[str, Any]:
         choice = cost(banding, config.threshold, corpus, rates, shown)
@@ -95,7 +101,7 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
             {"recall": str(recall), "candidates": str(share), **asdict(crossing)}
             for recall, share, crossing in crossings(wishes, config.threshold)
         ],
-        "choices": [list_choice(choice) for choice in choices],
+        "choices": [list_choice(choice, tried=is_near_best(choice)) for choice in choices],
         "best": {"bands": best.bands, "rows": best.rows},
         "widths": weigh_widths(Banding(best.bands, best.rows), config.threshold, corpus),
         "datasketch": judge(Banding(*integral_optimum(config.threshold, best.signature_size))),

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from dedup.errors import ConfigError
+from dedup.kernels import Floats
 from dedup.kernels.curve import probability, standard_error
 from dedup.kernels.sets.minhash import WIDTHS
 from dedup.plan.curve import compared
-from dedup.plan.profile import CorpusProfile
+from dedup.plan.profile import CorpusProfile, Similarities
 from dedup.plan.rates import Rates
 from dedup.plan.wishes import KEY_BYTES, Wishes, constrain, list_grid, meets_all, name_conflict
 from dedup.settings.banding import SIGMAS, Banding
@@ -47,6 +49,14 @@ class BandingChoice:
     """Probability that a pair of this similarity becomes a candidate."""
 
 
+@lru_cache(maxsize=1 << 10)
+def share_compared(similarities: Similarities, banding: Banding, threshold: float, bits: int = 8) -> Floats:
+    """Return the probability of each similarity that a pair is compared exactly: see `dedup.plan.curve.compared`."""
+    found = compared(similarities.jaccard, *banding, threshold, SIGMAS, bits=bits)
+    found.flags.writeable = False
+    return found
+
+
 def cost(
     banding: Banding, threshold: float, corpus: CorpusProfile, rates: Rates, shown: Sequence[float] = SIMILARITIES
 ) -> BandingChoice:
@@ -57,7 +67,7 @@ def cost(
     bands, rows = banding
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
     share = probability(jaccard, bands, rows)
-    passed = compared(jaccard, bands, rows, threshold, SIGMAS)
+    passed = share_compared(corpus.similarities, banding, threshold)
     size = bands * rows
     # A pair is one candidate of two documents.
     candidates, found = float(share @ partners) / 2, float(passed @ partners) / 2
@@ -98,14 +108,14 @@ def weigh_widths(banding: Banding, threshold: float, corpus: CorpusProfile) -> l
         The `bytes` of each, the `standard_error` of an estimate at the threshold, and the candidates of a document that
         are `compared` exactly.
     """
-    jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
+    partners = corpus.similarities.partners(corpus.documents)
     size = banding.bands * banding.rows
     return [
         {
             "bits": bits,
             "bytes": -(-size * bits // 8),
             "standard_error": standard_error(threshold, size, bits),
-            "compared": float(compared(jaccard, *banding, threshold, SIGMAS, bits=bits) @ partners) / 2,
+            "compared": float(share_compared(corpus.similarities, banding, threshold, bits) @ partners) / 2,
         }
         for bits in WIDTHS
     ]

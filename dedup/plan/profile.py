@@ -30,7 +30,7 @@ TEXT_BYTES = 1400.0
 """Assumption of the bytes of a text: 200 tokens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Similarities:
     """Partners of a document by similarity: a `fixed` number in any corpus, and a `share` of all other documents."""
 

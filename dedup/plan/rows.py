@@ -22,11 +22,9 @@ signature, and a shingle set of all, of undecided documents and of distant ends.
 from dataclasses import replace
 
 from dedup.kernels.curve import NEAR_MISS, probability
-from dedup.plan.choice import cost
-from dedup.plan.curve import compared
+from dedup.plan.choice import cost, share_compared
 from dedup.plan.profile import CorpusProfile, Counts, DrawnDocuments, Trial
 from dedup.plan.rates import Rates
-from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
 DISTANT_SHARE = 0.075
@@ -131,7 +129,7 @@ def _count_by_curve(config: Config, corpus: CorpusProfile, counted: tuple[float,
     heads = corpus.documents - identical
     shared = float(jaccard**rows @ partners)
     alone = corpus.alone(shared)
-    passed = compared(jaccard, bands, rows, threshold, SIGMAS)
+    passed = share_compared(corpus.similarities, config.banding, threshold)
     at_least, wanted = jaccard >= threshold, jaccard >= threshold - NEAR_MISS
     edges, candidates = counted or (heads * float((passed * partners)[at_least].sum()) / 2, heads * choice.compared)
     similar = 2 * edges / heads

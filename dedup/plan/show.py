@@ -68,7 +68,7 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
             f"{each['rows']}",
             f"{each['signature_size']}",
             f"{each['signature_bytes']}",
-            f"{each['shuffle_bytes']:.0f}",
+            "-" if each["shuffle_bytes"] is None else f"{each['shuffle_bytes']:.0f}",
             *(_number(each["probabilities"][key]) for key in similarities),
             _number(each["candidates"]),
             _number(each["compared"]),
@@ -82,6 +82,8 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
     note += "microseconds of a core for the steps that depend on the choice."
     if len(choices) > 1:
         note += " < marks the cheapest choice; only choices that no other beats on every cost are listed."
+    if any(each["shuffle_bytes"] is None for each in choices):
+        note += " A choice of more than twice its cost is not tried in the sample, and what it shuffles not told."
     threshold = answer["settings"]["threshold"]
     return [
         *lines,

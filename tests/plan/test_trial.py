@@ -70,6 +70,19 @@ def test_a_whole_corpus_is_counted_as_a_run_counts_it(tmp_path, make):
         assert counted[name] * 900 == pytest.approx(measured, rel=0.1), name
 
 
+def test_a_choice_of_more_than_twice_the_cheapest_is_not_tried_in_a_sample(tmp_path):
+    path = write(tmp_path / "a.parquet", make_chains(200))
+    found = answer(PlanQuestion(config=load_config(), sample=path, recall=["0.95@0.8"]))
+
+    least = min(each["core_seconds"] for each in found["choices"])
+    tried = [each["core_seconds"] <= 2 * least for each in found["choices"]]
+    assert [each["shuffle_bytes"] is not None for each in found["choices"]] == tried
+    assert any(tried) and not all(tried)
+    shown = re.findall(r"^ +\d+ +\d+ +\d+ +\d+ +(-|\d+) ", to_text(found), re.MULTILINE)
+    assert [each != "-" for each in shown] == tried
+    assert "more than twice its cost is not tried" in " ".join(to_text(found).split())
+
+
 def measure(path, drawn=DOCUMENTS, **options):
     given = {"text_columns": ["text"], "shingle_size": 5, "tokenizer": UnicodeWords(), "id_bytes": 8, **options}
     return measure_corpus(path, drawn=drawn, **given)
