@@ -173,9 +173,9 @@ def test_a_type_checker_finds_wrong_settings_and_knows_what_comes_back(tmp_path)
 
     path = tmp_path / "typed.py"
     path.write_text(TYPED)
-    cache = f"--cache-dir={Path(sys.modules['dedup'].__file__).parents[1] / '.mypy_cache'}"
-    options = ["--strict", "--ignore-missing-imports", "--disable-error-code=import-untyped", cache]
-    said, _, _ = api.run([*options, str(path)])
+    root = Path(sys.modules["dedup"].__file__).parents[1]
+    # Other options than those of scripts/test would check all of the package anew, and again the next time there.
+    said, _, _ = api.run([f"--config-file={root / 'pyproject.toml'}", f"--cache-dir={root / '.mypy_cache'}", str(path)])
     wrong = {int(number) for number in re.findall(r"typed\.py:(\d+): error", said)}
 
     lines = TYPED.splitlines()
