@@ -140,9 +140,10 @@ def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
     source = open_input(job.config, listing)
     state = State(number=0, log=0, id_type="").begin(job.config, part.spec, source.id_type)
     folder.mkdir()
-    splits = list_splits(listing, asks_all=True)
+    cores = choose_cores(listing, job.inputs)
+    splits = list_splits(listing, cores, asks_all=True)
     context = Context(size=listing.size, labels=None, held_bytes=choose_held_bytes(splits), asks_all=True)
-    with open_engine(source, splits, choose_cores(listing, job.inputs)) as engine:
+    with open_engine(source, splits, cores) as engine:
         layer = NearLayer.make(set_up(NEAR, part, context, Clock()))
         documents, signed = layer.sign(engine)
         if not signed.rows:

@@ -96,8 +96,8 @@ def open_files(
     """
     source = open_input(job.config, listing)
     check_output(job.config, source)
-    splits = list_splits(listing, asks_all=asks_all)
     cores = count_cores() if spark else choose_cores(listing, [*job.inputs, job.output])
+    splits = list_splits(listing, 1 if spark else cores, asks_all=asks_all)
 
     def open_output(engine: MemoryEngine) -> ResultWriter[pa.Table]:
         folder = absolute(workspace.result)
@@ -125,9 +125,9 @@ def open_files(
     )
 
 
-def list_splits(listing: Listing, *, asks_all: bool) -> list[Split]:
-    """Return the splits of a search in this process."""
-    return split_files(listing, choose_batch_split_bytes(listing) if asks_all else choose_split_bytes(listing))
+def list_splits(listing: Listing, cores: int, *, asks_all: bool) -> list[Split]:
+    """Return the splits of a search in this process, whose files so many cores read."""
+    return split_files(listing, choose_batch_split_bytes(listing) if asks_all else choose_split_bytes(listing), cores)
 
 
 def choose_held_bytes(splits: list[Split]) -> int:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,8 @@ from dedup.files.formats import csv as cells
 from dedup.files.formats import jsonl, records
 from dedup.files.listing import COMPRESSIONS, list_files
 from dedup.files.source import open_source
-from dedup.files.splits import split_files
+from dedup.files.splits import MOST_SHARES, split_files
+from dedup.run.local import list_splits
 
 COUNT = 120
 TEXTS = [
@@ -83,6 +85,50 @@ def test_every_format_gives_the_same_documents_in_splits_of_any_size(tmp_path, m
         assert found[3] == sorted(set(found[3]))
         first = first or found
         assert found == first
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("cores", range(1, 7))
+def test_splits_share_the_rows_of_a_group_that_is_more_than_the_part_of_a_core(tmp_path, groups, cores):
+    table = pa.table({"id": range(COUNT), "text": [f"{row:0200}" for row in range(COUNT)]})
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=COUNT // groups, **options)
+    listing = list_files([str(tmp_path)])
+    source = open_source(listing, id_column="id", text_column="text")
+
+    splits = split_files(listing, 100, cores)
+    assert len(splits) == groups * min(-(-cores // groups), MOST_SHARES)
+    for rows in (None, np.array([0, 59, 60, 61, COUNT - 1])):
+        read = [[*source.read(split, None if rows is None else {0: rows})] for split in splits]
+        for name in ("row", "id"):
+            found = [value for pieces in read for value in column(pieces, name)]
+            assert found == list(range(COUNT) if rows is None else rows)
+        # Shares are alike, so that no core waits for another.
+        sizes = [sum(piece.batch.num_rows for piece in pieces) for pieces in read]
+        assert rows is not None or max(sizes) - min(sizes) <= 1
+    [kind] = {file.format for file in listing.every}
+    numbers = [
+        number for split in splits for each, _ in kind.read_rows(listing.every[0], split.parts[0]) for number in each
+    ]
+    assert numbers == list(range(COUNT))
+
+
+def test_a_search_in_this_process_shares_a_group_and_one_by_tasks_does_not(tmp_path):
+    write = partial(pq.write_table, pa.table({"text": [f"{row:010000}" for row in range(200)]}), compression="none")
+    write(tmp_path / "a.parquet", use_dictionary=False)
+    listing = list_files([str(tmp_path)])
+
+    for cores in (1, 2):
+        splits = list_splits(listing, cores, asks_all=False)
+        assert [split.parts[0].share for split in splits] == [(number, cores) for number in range(cores)]
+
+
+def test_a_group_of_no_more_than_the_part_of_a_core_stays_whole(tmp_path):
+    for name in ("a", "b"):
+        pq.write_table(TABLE, tmp_path / f"{name}.parquet")
+    splits = split_files(list_files([str(tmp_path / f"{name}.parquet") for name in ("a", "b")]), 100, 2)
+
+    assert [part.share for split in splits for part in split.parts] == [(0, 1), (0, 1)]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -112,6 +112,7 @@ class ColumnarFormat(RowFormat):
             require_type(id_type or pa.string(), query.id_type, file.path)
             names = list(dict.fromkeys(path[0] for path in paths.values())) if "id" in paths else None
             texts = [paths[role] for role in query.columns.text_roles]
+            rows = _limit(opened, part, rows)
             for first, batch in _read_batches(opened, part, names, rows, texts):
                 places = np.arange(batch.num_rows) if rows is None else choose(first, batch.num_rows, rows)
                 if not len(places):
@@ -125,8 +126,11 @@ class ColumnarFormat(RowFormat):
         """See `Format.read_rows`."""
         with damaged(file):
             opened, first = self._open(file), part.first_row if part else 0
+            rows = None if part is None else _limit(opened, part, None)
             for batch in opened.read(_list_units(opened, part), None, BATCH_ROWS):
-                yield first + np.arange(batch.num_rows), pa.Table.from_batches([batch])
+                places = np.arange(batch.num_rows) if rows is None else choose(first, batch.num_rows, rows)
+                if len(places):
+                    yield first + places, pa.Table.from_batches([_take(batch, places)])
                 first += batch.num_rows
 
     def find_rows(self, file: InputFile, part: FilePart, column: str, values: pa.Array) -> Rows:
@@ -210,6 +214,16 @@ def _list_units(opened: ColumnarFile, part: FilePart | None) -> range:
     """Return the units of a part, or of a whole file."""
     begin, end = (part.begin, part.end) if part else (0, None)
     return range(begin, opened.unit_count if end is None else end)
+
+
+def _limit(opened: ColumnarFile, part: FilePart, rows: Rows | None) -> Rows | None:
+    """Return the rows wanted, None for all, that are of the part's share."""
+    number, count = part.share
+    if count == 1:
+        return rows
+    every = sum((opened.count_rows() or [])[part.begin : part.end])
+    begin, end = (part.first_row + every * each // count for each in (number, number + 1))
+    return np.arange(begin, end) if rows is None else rows[slice(*np.searchsorted(rows, [begin, end]))]
 
 
 def _read_batches(

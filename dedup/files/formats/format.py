@@ -73,6 +73,8 @@ class FilePart:
     """Number of the first row in a row group, record batch or stripe."""
     size: int
     """Bytes as stored, approximately."""
+    share: tuple[int, int] = (0, 1)
+    """Number of this share of the rows, and of how many; (0, 1) is all, and others are of formats with `has_shares`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,8 @@ class Format(ABC):
     """Whether single records can be malformed."""
     can_create: ClassVar[bool] = False
     """Whether rows of any input can be written in the format."""
+    has_shares: ClassVar[bool] = False
+    """Whether a part can be read by shares of its rows: see `FilePart`."""
     has_lists: ClassVar[bool] = True
     """Whether columns can be lists."""
     id_column: ClassVar[str] = ""

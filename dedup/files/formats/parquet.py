@@ -14,10 +14,12 @@ from dedup.files.columns import PIECE_BYTES, Path
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
 from dedup.files.formats.format import Guess, InputFile, Write, damaged
 from dedup.files.storage import OutputFile
-from dedup.files.systems import redact
+from dedup.files.systems import is_local, redact
 
 UNIT_BYTES = 1 << 28
 """Most decoded bytes of a row group that is rewritten as one; larger ones are cut, since each is held in memory."""
+READ_BYTES = 1 << 18
+"""Bytes of a column read at a time."""
 GROUP_BYTES = 1 << 26
 """Bytes of rows in a row group of a new file."""
 MOST_SECONDS = (1 << 63) // 10**9 - 1
@@ -31,6 +33,7 @@ class ParquetFormat(ColumnarFormat):
 
     extensions = ("parquet", "parq", "pq")
     can_create: ClassVar = True
+    has_shares: ClassVar = True
     dataset = "parquet"
 
     def open(self, stream: pa.NativeFile, file: InputFile) -> "ParquetFile":
@@ -73,7 +76,9 @@ class ParquetFile(ColumnarFile):
     def __init__(self, stream: pa.NativeFile, path: str) -> None:
         self._stream = stream
         self._path = path
-        self._file = pq.ParquetFile(stream, pre_buffer=True, arrow_extensions_enabled=True)
+        # On a disk a row group need not be held as it is stored, while requests to a store are few and large.
+        ahead = {"buffer_size": READ_BYTES, "pre_buffer": False} if is_local(path) else {"pre_buffer": True}
+        self._file = pq.ParquetFile(stream, arrow_extensions_enabled=True, **ahead)
         self.schema = self._file.schema_arrow
         self.unit_count = self._file.metadata.num_row_groups
 
