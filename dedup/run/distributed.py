@@ -49,8 +49,8 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     suit_session(spark, listing.size)
     source = open_input(config, listing)
     check_output(config, source)
-    tasks = WAVES * sessions.count_cores(spark)
-    splits = split_files(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
+    cores = sessions.count_cores(spark)
+    splits = split_files(listing, min(max(listing.size // (WAVES * cores), SPLIT_BYTES), MOST_SPLIT_BYTES), cores)
     corpus = Files(spark=spark, source=source, splits=splits)
     id_column = config.input.id_column or listing.format.id_column
     engine = _make_engine(spark, job, workspace, corpus, id_column)

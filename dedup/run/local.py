@@ -97,7 +97,7 @@ def open_files(
     source = open_input(job.config, listing)
     check_output(job.config, source)
     cores = count_cores() if spark else choose_cores(listing, [*job.inputs, job.output])
-    splits = list_splits(listing, 1 if spark else cores, asks_all=asks_all)
+    splits = list_splits(listing, cores, asks_all=asks_all)
 
     def open_output(engine: MemoryEngine) -> ResultWriter[pa.Table]:
         folder = absolute(workspace.result)

@@ -113,7 +113,7 @@ def test_splits_share_the_rows_of_a_group_that_is_more_than_the_part_of_a_core(t
     assert numbers == list(range(COUNT))
 
 
-def test_a_search_in_this_process_shares_a_group_and_one_by_tasks_does_not(tmp_path):
+def test_a_search_in_this_process_shares_a_group(tmp_path):
     write = partial(pq.write_table, pa.table({"text": [f"{row:010000}" for row in range(200)]}), compression="none")
     write(tmp_path / "a.parquet", use_dictionary=False)
     listing = list_files([str(tmp_path)])
