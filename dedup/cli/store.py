@@ -43,7 +43,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     verbs = cli.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def add(verb: str, purpose: str) -> argparse.ArgumentParser:
-        found = verbs.add_parser(verb, help=purpose, description=purpose)
+        found = verbs.add_parser(verb, help=purpose, description=f"{purpose[:1].upper()}{purpose[1:]}.")
         found.add_argument("store", metavar="S", help="store, as made by dedup run --store")
         found.add_argument("--json", action="store_true", help="a JSON object a line")
         return found
