@@ -582,6 +582,14 @@ MUTATIONS = (
         ("test_ownership.py::test_a_link_to_an_output_stays_and_what_it_leads_to_is_replaced",),
     ),
     Mutation(
+        "row-shares",
+        "Splits that share a row group have each of its rows once.",
+        "files/formats/columnar.py",
+        "for each in (number, number + 1))",
+        "for each in (number, number + 2))",
+        ("files/test_source.py",),
+    ),
+    Mutation(
         "names-utf8",
         "A name that is not UTF-8 ends a run with a line.",
         "files/formats/columnar.py",
