@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dedup.display import size
+from dedup.plan.answer import TRIED
 from dedup.plan.chance import LENGTHS, estimate_chance
 
 WIDTH = 110
@@ -83,7 +84,9 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
     if len(choices) > 1:
         note += " < marks the cheapest choice; only choices that no other beats on every cost are listed."
     if any(each["shuffle_bytes"] is None for each in choices):
-        note += " A choice of more than twice its cost is not tried in the sample, and what it shuffles not told."
+        note += (
+            f" A choice of more than {TRIED} times its cost is not tried in the sample, and what it shuffles not told."
+        )
     threshold = answer["settings"]["threshold"]
     return [
         *lines,

@@ -81,7 +81,7 @@ def test_a_choice_of_more_than_twice_the_cheapest_is_not_tried_in_a_sample(tmp_p
     assert not all(tried)
     shown = re.findall(r"^ +\d+ +\d+ +\d+ +\d+ +(-|\d+) ", to_text(found), re.MULTILINE)
     assert [each != "-" for each in shown] == tried
-    assert "more than twice its cost is not tried" in " ".join(to_text(found).split())
+    assert "more than 2 times its cost is not tried" in " ".join(to_text(found).split())
 
 
 def measure(path, drawn=DOCUMENTS, **options):

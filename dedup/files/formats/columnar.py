@@ -111,27 +111,21 @@ class ColumnarFormat(RowFormat):
             id_type, paths = check(opened.schema, query.columns, file.path)
             require_type(id_type or pa.string(), query.id_type, file.path)
             names = list(dict.fromkeys(path[0] for path in paths.values())) if "id" in paths else None
-            texts = [paths[role] for role in query.columns.text_roles]
-            rows = _limit(opened, part, rows)
-            for first, batch in _read_batches(opened, part, names, rows, texts):
-                places = np.arange(batch.num_rows) if rows is None else choose(first, batch.num_rows, rows)
-                if not len(places):
-                    continue
-                chosen, numbers = _take(batch, places), first + places
-                yield select_documents(chosen, paths, query.columns, query.id_type, rows=numbers, path=file.path), ()
+            sizes = [opened.value_bytes(paths[role]) for role in query.columns.text_roles]
+            known = [size for size in sizes if size is not None]
+            batch_rows = int(min(max(PIECE_BYTES / max(sum(known), 1), 1), 1 << 16)) if known else None
+            for numbers, batch in _read_chosen(opened, part, names, rows, batch_rows):
+                if batch.num_rows:
+                    yield select_documents(batch, paths, query.columns, query.id_type, rows=numbers, path=file.path), ()
 
     def read_rows(
         self, file: InputFile, part: FilePart | None = None, on_bad_record: str = "quarantine"
     ) -> NumberedRows:
         """See `Format.read_rows`."""
         with damaged(file):
-            opened, first = self._open(file), part.first_row if part else 0
-            rows = None if part is None else _limit(opened, part, None)
-            for batch in opened.read(_list_units(opened, part), None, BATCH_ROWS):
-                places = np.arange(batch.num_rows) if rows is None else choose(first, batch.num_rows, rows)
-                if len(places):
-                    yield first + places, pa.Table.from_batches([_take(batch, places)])
-                first += batch.num_rows
+            whole = FilePart(file=0, size=file.size)
+            for numbers, batch in _read_chosen(self._open(file), part or whole, None, None, BATCH_ROWS):
+                yield numbers, pa.Table.from_batches([batch])
 
     def find_rows(self, file: InputFile, part: FilePart, column: str, values: pa.Array) -> Rows:
         """See `Format.find_rows`."""
@@ -210,10 +204,9 @@ def _edit(rows: pa.Table, numbers: Rows, edits: Edits, schema: pa.Schema, file: 
     return delete_from_rows(rows, numbers, edits.spans, column=edits.text_column, path=file.path)
 
 
-def _list_units(opened: ColumnarFile, part: FilePart | None) -> range:
-    """Return the units of a part, or of a whole file."""
-    begin, end = (part.begin, part.end) if part else (0, None)
-    return range(begin, opened.unit_count if end is None else end)
+def _list_units(opened: ColumnarFile, part: FilePart) -> range:
+    """Return the units of a part."""
+    return range(part.begin, opened.unit_count if part.end is None else part.end)
 
 
 def _limit(opened: ColumnarFile, part: FilePart, rows: Rows | None) -> Rows | None:
@@ -226,14 +219,24 @@ def _limit(opened: ColumnarFile, part: FilePart, rows: Rows | None) -> Rows | No
     return np.arange(begin, end) if rows is None else rows[slice(*np.searchsorted(rows, [begin, end]))]
 
 
+def _read_chosen(
+    opened: ColumnarFile, part: FilePart, names: list[str] | None, rows: Rows | None, batch_rows: int | None
+) -> Iterator[tuple[Rows, pa.RecordBatch]]:
+    """Read the rows wanted of a part, None for all, with their numbers; batches may hold none."""
+    rows = _limit(opened, part, rows)
+    for first, batch in _read_batches(opened, part, names, rows, batch_rows):
+        if rows is None:
+            yield first + np.arange(batch.num_rows), batch
+        else:
+            places = choose(first, batch.num_rows, rows)
+            yield first + places, _take(batch, places)
+
+
 def _read_batches(
-    opened: ColumnarFile, part: FilePart, names: list[str] | None, rows: Rows | None, texts: Sequence[Path]
+    opened: ColumnarFile, part: FilePart, names: list[str] | None, rows: Rows | None, batch_rows: int | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read the batches of a part that can hold wanted rows, each with the number of its first row."""
-    units, sizes = _list_units(opened, part), [opened.value_bytes(text) for text in texts]
-    known = [size for size in sizes if size is not None]
-    batch_rows = int(min(max(PIECE_BYTES / max(sum(known), 1), 1), 1 << 16)) if known else None
-    first = part.first_row
+    units, first = _list_units(opened, part), part.first_row
     counts = None if rows is None else opened.count_rows()
     if rows is None or counts is None:
         for batch in opened.read(units, names, batch_rows):
