@@ -16,7 +16,7 @@ from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn 
 from dedup.run import lock, opening
 from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, SHORTCUTS, read_conf
 from tests.classes import share_classes
-from tests.connect_server import serve
+from tests.connect_server import free_port, serve
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
 settings.register_profile("quick", deadline=None, max_examples=30)
@@ -122,6 +122,10 @@ def _session(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
         "spark.python.daemon.module": SHORTCUTS,
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch),
+        # So that a client of Spark Connect finds this JVM, whose classes are compiled.
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(free_port()),
     }
     # Each run leaves 0.8 GB.
     settings["spark.driver.extraJavaOptions"] += " -Xmn400m"

@@ -1,23 +1,24 @@
-"""A server of Spark Connect on loopback, whose client is a process of its own: the same results as in memory."""
+"""A server of Spark Connect in the JVM of the tests, its client in another process: the results are those of memory."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from dedup.run.session import ROOT
-from tests.connect_server import DEADLINE_SECONDS, serve
+from tests.connect_server import DEADLINE_SECONDS
 from tests.on_connect import BATCHES, run_all
+
+pytestmark = pytest.mark.classic
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a server, and stop it."""
-    with serve(tmp_path_factory.mktemp("server")) as address:
-        yield address
+def server(_session: SparkSession) -> str:
+    """Return the address of the server in the JVM of the tests."""
+    return f"sc://127.0.0.1:{_session.conf.get('spark.connect.grpc.binding.port')}"
 
 
 @pytest.fixture(scope="module")
