@@ -300,6 +300,58 @@ def test_the_command_needs_no_spark_and_ends_where_its_reader_does(output):
     assert (process.returncode, said) == (0, "")
 
 
+@pytest.fixture
+def run_on(tmp_path):
+    """Return what runs on rows of an integer id and a text, and gives the output."""
+
+    def go(rows, *settings):
+        source = tmp_path / "in.parquet"
+        pq.write_table(pa.table({"id": [*rows], "text": [*rows.values()]}), source)
+        config = load_config(None, None, ["input.id_column=id", *settings])
+        run_in_memory(Job(inputs=[str(source)], output=str(tmp_path / "out"), config=config))
+        return PublishedOutput(str(tmp_path / "out"))
+
+    return go
+
+
+@pytest.mark.parametrize("layer", ["near", "exact"])
+def test_where_no_document_of_a_component_stays_it_is_told_what_it_resembles(run_on, layer):
+    text = " ".join(WORDS)
+    result = run_on({1: text, 2: text, 3: "another " + text, 4: "alone"}, "keep.drop=all", f"layers={layer}")
+    of_near = layer == "near"
+
+    found = explain(result, "3" if of_near else "1")
+
+    assert found.documents == 2 + of_near
+    assert (found.direct.left_id, found.direct.right_id) == ((3, 1) if of_near else (1, 2))
+    assert found.direct.fate == f"removed by the layer {layer}"
+    assert found.direct.verdict == (f"Jaccard {96 / 97:.4f} >= 0.8" if of_near else "layer exact: dropped")
+    assert ", as all documents alike were" in to_text(found, Style())
+    [component] = list_top(result, 5).largest
+    assert (component.representative_id, component.documents, component.text) == (None, 2 + of_near, text[:60])
+    assert to_tables(list_top(result, 5)).splitlines()[2].split()[:3] == [str(2 + of_near), "-", "1"]
+
+
+def test_a_document_that_a_layer_removes_by_itself_is_alone(run_on, tmp_path):
+    quiz = tmp_path / "quiz.jsonl"
+    quiz.write_text(json.dumps({"question": " ".join(WORDS[:20])}))
+    sets = f'contamination.sets=["quiz:question:{quiz}"]'
+    result = run_on({1: " ".join(WORDS), 2: "alone"}, "layers=contamination", sets)
+
+    found = explain(result, "1")
+
+    assert (found.documents, found.direct) == (1, None)
+    assert "component" not in to_text(found, Style())
+
+
+def test_a_document_of_another_corpus_is_told_by_its_own_id(run_on, tmp_path):
+    text = " ".join(WORDS)
+    pq.write_table(pa.table({"id": [15], "text": [text]}), tmp_path / "other.parquet")
+    result = run_on({1: text, 2: "alone"}, f'input.without=["{tmp_path}/other.parquet"]')
+
+    assert explain(result, "1").notes[0] == "-16 is document 15 of --without"
+
+
 def test_integer_ids_are_asked_for_as_integers(altered):
     for file in (altered / "duplicates").glob("*.parquet"):
         table = pq.read_table(file)

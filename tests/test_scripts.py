@@ -148,6 +148,25 @@ def test_a_set_up_that_fails_says_why_and_starts_over(bare, program):
     assert run(bare / "scripts" / "dedup", "run", **program).returncode == 0
 
 
+@pytest.mark.parametrize("missing", ["cmp", "packages"])
+def test_an_environment_that_others_use_is_not_cleared(ready, no_java, tmp_path, missing):
+    (ready / ".venv").rename(tmp_path / "others")
+    (ready / ".venv").symlink_to(tmp_path / "others")
+    if missing == "cmp":
+        Path(no_java, "cmp").unlink()
+    else:
+        (ready / "requirements.lock").write_text("other==1\n")
+    Path(no_java, "python3").symlink_to(sys.executable)
+    before = sorted(tmp_path.rglob("*"))
+
+    done = run(ready / "scripts" / "dedup", "run", PATH=no_java)
+
+    assert done.returncode == 2
+    said = {"cmp": "cmp is needed", "packages": f"{ready}/.venv is a link, and the packages behind it are not those"}
+    assert said[missing] in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_terminal_shows_on_one_line_how_far_a_set_up_is(bare, program):
     far, near = os.openpty()
     done = subprocess.run([bare / "scripts" / "dedup", "run"], stderr=near, stdout=near, env=program, check=False)

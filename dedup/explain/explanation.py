@@ -56,7 +56,7 @@ def list_top(result: PublishedOutput, count: int) -> Top:
     duplicates = result.duplicates
     sizes = duplicates.group_by(["component_id", "representative_id"]).aggregate([([], "count_all")])
     largest = sizes.sort_by([("count_all", "descending"), ("component_id", "ascending")]).slice(0, count).to_pylist()
-    texts = _texts(result, result.find([row["representative_id"] for row in largest]))
+    texts = _texts(result, result.find([_name(row) for row in largest]))
     # What a layer removes by itself has no document kept.
     duplicates = duplicates.filter(pc.field("representative_id").is_valid())
     steps = Graph(result.pairs("edges")).steps(duplicates["id"], duplicates["representative_id"])
@@ -70,14 +70,20 @@ def list_top(result: PublishedOutput, count: int) -> Top:
             Component(
                 component_id=row["component_id"],
                 representative_id=row["representative_id"],
-                documents=row["count_all"] + 1,
-                text=" ".join(texts.get(row["representative_id"], "")[: 4 * BEGIN].split())[:BEGIN],
+                documents=row["count_all"] + (row["representative_id"] is not None),
+                text=" ".join(texts.get(_name(row), "")[: 4 * BEGIN].split())[:BEGIN],
             )
             for row in largest
         ),
         longest=_removals(longest),
         least_similar=_removals(least),
     )
+
+
+def _name(row: Mapping[str, Any]) -> Any:  # noqa: ANN401 - an integer or a string
+    """Return the document kept of a component, and if there is none the one that names it."""
+    kept = row["representative_id"]
+    return row["component_id"] if kept is None else kept
 
 
 def _removals(rows: pa.Table) -> tuple[Removal, ...]:
@@ -92,7 +98,7 @@ def _find_fate(result: PublishedOutput, doc_id: Any) -> Explanation:  # noqa: AN
     row = own.slice(0, 1).to_pylist()
     # Wholly equal rows without an id column are one document, of which one row stays unless all are duplicates.
     if row and row[0]["representative_id"] != doc_id:
-        members = _members(result, row[0]["component_id"])
+        members = _members(result, row[0]["component_id"]).num_rows
         return Explanation(
             id=doc_id,
             fate="removed",
@@ -100,7 +106,7 @@ def _find_fate(result: PublishedOutput, doc_id: Any) -> Explanation:  # noqa: AN
             kind=row[0]["kind"],
             representative_id=row[0]["representative_id"],
             component_id=row[0]["component_id"],
-            documents=members.num_rows + 1,
+            documents=members + (row[0]["representative_id"] is not None),
             copies=own.num_rows - 1,
         )
     members = duplicates.filter(pc.field("representative_id") == doc_id)
@@ -134,14 +140,34 @@ def _pairs_of(result: PublishedOutput, name: str, ids: Collection[Any]) -> list[
     return rows
 
 
+def _explain_dropped(result: PublishedOutput, found: Explanation) -> Explanation:
+    """Explain a document of a component of which none was kept, by the one that it resembles most, if there is one."""
+    others = [each for each in _members(result, found.component_id)["id"].to_pylist() if each != found.id]
+    if not others:
+        return found
+    own = _recorded(_pairs_of(result, "edges", [found.id]))
+    other = min(others, key=lambda each: (-own.get((found.id, each), -1.0), each))
+    ends = (found.id, other)
+    texts = _texts(result, result.find(ends))
+    direct = _pair(result, texts, ends, own.get(ends), is_edge=ends in own)
+    if found.layer != NEAR:
+        direct = replace(direct, verdict=f"layer {found.layer}: {found.kind}")
+    return replace(
+        found,
+        direct=replace(direct, fate=_tell_fate(_find_fate(result, other))),
+        notes=_notes(result, texts, ends, [direct]),
+    )
+
+
 def _explain_removed(result: PublishedOutput, found: Explanation) -> Explanation:
     if found.representative_id is None:
-        return found
+        return _explain_dropped(result, found)
     edges = _component_edges(result, found.component_id)
     ids = Graph(edges).chain(found.id, found.representative_id)
     known = _recorded(edges.to_pylist())
     links = [*pairwise(ids)]
-    texts = _texts(result, result.find({found.id, found.representative_id, *ids}))
+    rows = result.find({found.id, found.representative_id, *ids})
+    texts = _texts(result, rows)
     chain = [_pair(result, texts, link, known[link], is_edge=True) for link in links]
     ends = (found.id, found.representative_id)
     row = result.duplicates.filter(pc.field("id") == found.id).slice(0, 1)
@@ -151,6 +177,9 @@ def _explain_removed(result: PublishedOutput, found: Explanation) -> Explanation
         told = found.kind if cosine is None else f"cosine {cosine:.4f}"
         direct = replace(direct, verdict=f"layer {found.layer}: {told}")
     notes = _notes(result, texts, [found.id, *ids], [*chain, direct])
+    other = found.representative_id
+    if result.config.input.without and isinstance(other, int) and other < 0 and other not in rows:
+        notes = (f"{other} is document {-1 - other} of --without", *notes)
     return replace(found, chain=tuple(chain), direct=direct, notes=notes)
 
 

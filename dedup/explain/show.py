@@ -71,15 +71,14 @@ def _write(found: Explanation, style: Style) -> Iterator[str]:
 def _head(found: Explanation) -> Iterator[str]:
     yield _field("document", found.id)
     if found.fate == "removed":
-        instead = "" if found.representative_id is None else f", a duplicate of {found.representative_id}"
-        yield _field("removed", f"{found.kind}{instead}")
+        yield _field("removed", f"{found.kind}{_tell_instead(found)}")
         yield _field("layer", found.layer)
     else:
         others = found.documents - 1
         yield _field("kept", f"stands for {others:,} removed" if others else "no other is removed for it")
     if found.profile:
         yield _field("profile", found.profile)
-    if found.component_id is not None:
+    if found.documents > 1:
         yield _field("component", f"{found.component_id}, {found.documents:,} documents")
     if found.copies:
         yield _field("equal rows", f"{found.copies:,} removed")
@@ -94,6 +93,12 @@ def _head(found: Explanation) -> Iterator[str]:
         yield _field("weakest link", f"{weakest.left_id} -> {weakest.right_id}, Jaccard {weakest.jaccard:.4f}")
     for note in found.notes:
         yield _field("note", note)
+
+
+def _tell_instead(found: Explanation) -> str:
+    if found.representative_id is not None:
+        return f", a duplicate of {found.representative_id}"
+    return ", as all documents alike were" if found.documents > 1 else ""
 
 
 def _field(name: str, value: object) -> str:
@@ -209,12 +214,20 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) ->
 
 def to_tables(top: Top) -> str:
     """Write the components and removals worth a look as tables."""
-    largest = [(f"{each.documents:,}", each.representative_id, each.component_id, each.text) for each in top.largest]
+    largest = [
+        (
+            f"{each.documents:,}",
+            "-" if each.representative_id is None else each.representative_id,
+            each.component_id,
+            each.text,
+        )
+        for each in top.largest
+    ]
     if not largest:
         return "no document was removed"
     return "\n".join(
         (
-            *_table("largest components", ("documents", "kept", "component", "text of the one kept begins"), largest),
+            *_table("largest components", ("documents", "kept", "component", "its text begins"), largest),
             "",
             *_list_removals("removals with the longest chains", top.longest),
             "",

@@ -98,7 +98,7 @@ class Component:
     representative_id: Any
     documents: int
     text: str
-    """Beginning of the representative's text; empty where the output does not have it."""
+    """Beginning of the text of the document kept, else of the one that names it; empty where the output has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,9 +93,11 @@ def find(schema: pa.Schema, name: str, setting: str, path: str) -> Path:
             kind = kind.field(place).type
         else:
             return parts
+    is_undivided = len(schema) == 1 and any(mark in schema.names[0] for mark in ";\t|")
+    hint = "; cells of csv are divided by commas" if is_undivided else suggest(name, schema.names)
     raise SchemaError(
         f"{setting}: must be the name of one column of the input (got {name!r}, {redact(path)} has "
-        f"{', '.join(schema.names)}{suggest(name, schema.names)})"
+        f"{', '.join(schema.names)}{hint})"
     )
 
 

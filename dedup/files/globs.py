@@ -12,7 +12,7 @@ MAGIC = re.compile(r"[*?\[{]")
 
 def is_hidden(name: str) -> bool:
     """Tell whether a file or folder of this name is hidden, so no data; `_key=value` is a partition of a table."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+    return name not in (".", "..") and (name.startswith(".") or (name.startswith("_") and "=" not in name))
 
 
 def find_paths(storage: Storage, given: str) -> Iterator[tuple[str, str]]:

@@ -150,7 +150,8 @@ def _find(storage: Storage, given: str) -> Iterator[_Found]:
 def _refuse(storage: Storage, given: str, name_filter: str) -> None:
     if name_filter:
         raise StorageError(f"input.name_filter: must match the name of a file in {redact(given)} (got {name_filter!r})")
-    state = "has no file to read" if any(True for _ in find_paths(storage, given)) else "does not exist"
+    hidden = "has no file to read; names that begin with . or _ are hidden"
+    state = hidden if any(True for _ in find_paths(storage, given)) else "does not exist"
     raise StorageError(f"--input {redact(given)}: must be a file, a folder of files or a glob (it {state})")
 
 

@@ -10,6 +10,9 @@ from dedup.files.listing import list_files
 KNOWN = "parquet, arrow, orc, jsonl, csv or text"
 
 
+EMPTY = "it has no file to read; names that begin with . or _ are hidden"
+
+
 def place(folder, *names):
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +54,15 @@ def test_hidden_files_are_no_data_but_partitions_are(tmp_path):
     assert listed(tmp_path, "t/*") == listed(tmp_path, "t")
 
 
+def test_the_folder_that_one_is_in_and_the_one_above_are_inputs(tmp_path, monkeypatch):
+    place(tmp_path, "a.csv", "in/b.csv", "in/.hidden/c.csv")
+    monkeypatch.chdir(tmp_path / "in")
+
+    found = [[each.relative for each in list_files([given]).files] for given in (".", "./", "..")]
+
+    assert found == [["b.csv"], ["b.csv"], ["a.csv", "in/b.csv"]]
+
+
 def test_globs_keep_what_lies_below_their_fixed_part(tmp_path):
     place(tmp_path, "in/a/1.csv", "in/b/1.csv", "in/b/2.csv", "in/c/1.csv", "in/top.csv")
 
@@ -78,8 +90,8 @@ def test_names_that_collide_get_their_roots_in_front(tmp_path):
         (["none"], "--input {0}/none: must be a file, a folder of files or a glob (it does not exist)"),
         (["in", "none.csv"], "--input {0}/none.csv: must be a file, a folder of files or a glob (it does not exist)"),
         (["none/*.csv"], "--input {0}/none/*.csv: must be a file, a folder of files or a glob (it does not exist)"),
-        (["empty"], "--input {0}/empty: must be a file, a folder of files or a glob (it has no file to read)"),
-        (["hidden"], "--input {0}/hidden: must be a file, a folder of files or a glob (it has no file to read)"),
+        (["empty"], f"--input {{0}}/empty: must be a file, a folder of files or a glob ({EMPTY})"),
+        (["hidden"], f"--input {{0}}/hidden: must be a file, a folder of files or a glob ({EMPTY})"),
         (
             ["odd"],
             f"--input {{0}}/odd: its format cannot be guessed from 'a.xlsx'; pass --format {KNOWN}",

@@ -308,6 +308,7 @@ def test_a_file_cut_short_is_named(tmp_path, name):
         ({"id": [1], "text": [["a", "b"]]}, r"column 'text' must be a string \(got list<"),
         ({"id": [1.5], "text": ["a"]}, r"column 'id' must be an integer or a string \(got double in .*a\.parquet\)"),
         ({"id": [1], "body": ["a"]}, r"must be the name of one column of the input \(got 'text', .* has id, body\)"),
+        ({"id;text": ["1;a"]}, r"got 'id', .* has id;text; cells of csv are divided by commas\)"),
     ],
 )
 def test_columns_that_cannot_serve_are_refused_by_name(tmp_path, columns, message):

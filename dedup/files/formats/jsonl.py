@@ -64,7 +64,11 @@ class JsonlFormat(RecordFormat):
             kinds.add(kind)
             names |= found
         if not names:
-            raise DataError("--input: must hold records (got none that is a JSON object)")
+            shown = "".join(f" in {redact(file.path)}" for file in files[:1])
+            raise DataError(
+                f"--input: must have a JSON object on each line (got none{shown}; pandas writes them with "
+                'to_json(FILE, orient="records", lines=True))'
+            )
         for name, setting in columns.list_named().values():
             if name not in names:
                 known = ", ".join(sorted(names)) + suggest(name, names)
