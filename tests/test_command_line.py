@@ -81,6 +81,7 @@ def test_a_short_name_wins_over_what_is_set_and_is_checked_as_its_setting():
         (["run", "--input", "a", "--output", "b", "c"], "no option takes 'c'; did you mean --input c?"),
         (["run", *CORPUS, "--log-level", "warn"], "must be one of debug, info, warning, error (got 'warn'; did you me"),
         (["explain", "out", "--top", "0"], "argument --top: must be a whole number of at least 1 (got '0')"),
+        (["run", *CORPUS, "--thresh", "0.7"], "unknown option --thresh; did you mean --threshold?"),
         (["explain", "out", "--idd", "1"], "unknown option --idd; did you mean --id?"),
         (["lookup", "s", "--input", "-", "--threshold", "2"], "--threshold: must be a number above 0 and at most 1"),
         (["plan", "--documents", "many"], "argument --documents: must be a whole number of at least 1 (got 'many')"),

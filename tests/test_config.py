@@ -408,7 +408,7 @@ def test_an_entry_of_the_order_that_is_no_rule_is_refused_with_those_there_are(e
     known = "smallest_id, longest, shortest, latest:COLUMN, earliest:COLUMN, highest:COLUMN, lowest:COLUMN"
 
     assert message_of(settings={"keep.order": ["longest", entry]}) == (
-        f"Keep: order must have entries of {known}, source:A,B, sql:EXPRESSION (got {entry!r})"
+        f"keep.order: must have entries of {known}, source:A,B, sql:EXPRESSION (got {entry!r})"
     )
 
 

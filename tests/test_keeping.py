@@ -245,7 +245,7 @@ def test_a_column_of_the_name_of_a_further_one_is_refused(tmp_path):
 
 @pytest.mark.parametrize("entry", ["", "urls", "urls:", "Urls:url", "first:", "count:url"])
 def test_an_entry_of_merge_that_is_none_is_refused(entry):
-    with pytest.raises(ConfigError, match="Keep: merge must have entries of count, first:COLUMN"):
+    with pytest.raises(ConfigError, match=r"keep\.merge: must have entries of count, first:COLUMN"):
         load_config(settings={"keep.merge": ["count", entry]})
 
 

@@ -101,7 +101,8 @@ class Parser(argparse.ArgumentParser):
     """Parser of a command line whose errors are one line, with the nearest word that there is."""
 
     def __init__(self, *, examples: Sequence[str] = (), **named: Any) -> None:  # noqa: ANN401 - argparse's
-        super().__init__(**named)
+        # An abbreviation of today is ambiguous tomorrow.
+        super().__init__(allow_abbrev=False, **named)
         if examples:
             self.formatter_class = argparse.RawDescriptionHelpFormatter
             self.description = "\n".join([*(f"    {each}" for each in examples), "", f"{self.description}"])
@@ -112,7 +113,7 @@ class Parser(argparse.ArgumentParser):
         options = words[: words.index("--")] if "--" in words else words
         for word in options if self._subparsers is None else ():
             name = word.partition("=")[0]
-            if word.startswith("--") and not any(each.startswith(name) for each in self._option_string_actions):
+            if word.startswith("--") and name not in self._option_string_actions:
                 self.error(f"unknown option {name}{self._suggest(name)}")
         if words and not words[0].startswith("-") and not self._get_positional_actions():
             self._refuse(words[0])

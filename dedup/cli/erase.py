@@ -23,7 +23,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli.add_argument("store", metavar="S", help="store, as made by dedup run --store; nobody may write to it meanwhile")
     chosen = cli.add_mutually_exclusive_group(required=True)
     chosen.add_argument(
-        "--ids", metavar="FILE", help='an id a line, JSON lines or parquet with "id"; - for standard input'
+        "--ids", metavar="FILE", help='an id a line, or a file of any format with "id"; - for standard input'
     )
     chosen.add_argument(
         "--where", type=typed("source=VALUE or batch=NAME", pair), metavar="NAME=VALUE", help="a source or a batch"

@@ -32,7 +32,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     cli.add_argument("store", metavar="S", help="store, as made by dedup run --store")
     cli.add_argument(
-        "--input", required=True, metavar="FILE", help="documents, a line or a row each; - for standard input"
+        "--input",
+        required=True,
+        metavar="PATH",
+        help="file, folder or glob of documents, a line or a row each; - for standard input",
     )
     cli.add_argument(
         "--threshold",

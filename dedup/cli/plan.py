@@ -46,7 +46,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     wishes.add_argument("--check", metavar="BANDSxROWS", help="check whether these bands and rows meet the targets")
     corpus = cli.add_argument_group("the corpus")
-    corpus.add_argument("--sample", metavar="PATH", help="local parquet, jsonl or csv to measure similarities in")
+    corpus.add_argument(
+        "--sample", metavar="PATH", help="local file or folder of any format to measure similarities in"
+    )
     corpus.add_argument(
         "--sample-documents", type=whole(1), metavar="N", help="most documents of the sample; default: 40000"
     )

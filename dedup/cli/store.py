@@ -70,7 +70,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         "--ids",
         required=True,
         metavar="FILE",
-        help='an id a line, JSON lines or parquet with "id"; - for standard input',
+        help='an id a line, or a file of any format with "id"; - for standard input',
     )
     delete.add_argument(
         "--readmit", action="store_true", help="keep one of the documents that were removed in favour of a deleted one"

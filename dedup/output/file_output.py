@@ -82,7 +82,7 @@ def check_output(config: Config, source: FileSource) -> None:
     if config.keep.merge:
         if not is_mirrored:
             raise ConfigError("keep.merge: keeps the input's files (got another format or output.files)")
-        names = [name_merged(rule) for rule in parse_merge(config.keep.merge, "keep")]
+        names = [name_merged(rule) for rule in parse_merge(config.keep.merge)]
         sink.check_names(source, names, "keep.merge")
     if config.output.mode == "annotate":
         if not is_mirrored:

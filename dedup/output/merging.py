@@ -45,14 +45,14 @@ def check_merge(config: Config, kind: Format) -> None:
 def list_added(entries: Sequence[str]) -> pa.Schema:
     """Return the columns that `keep.merge` asks for."""
     kinds = {COUNT: pa.int64()} | dict.fromkeys(ENDS, pa.string())
-    rules = parse_merge(entries, "keep")
+    rules = parse_merge(entries)
     return pa.schema([(name_merged(rule), kinds.get(rule.name, pa.list_(pa.string()))) for rule in rules])
 
 
 def merge_groups(entries: Sequence[str], groups: Sequence[Group]) -> list[pa.Array]:
     """Return these columns, of documents that stay for others."""
     columns = []
-    for rule, added in zip(parse_merge(entries, "keep"), list_added(entries), strict=True):
+    for rule, added in zip(parse_merge(entries), list_added(entries), strict=True):
         if rule.name == COUNT:
             columns.append(pa.array([len(group) for group in groups], added.type))
             continue

@@ -64,7 +64,7 @@ class RowOutput:
                 f"output.format: must be {', '.join(WRITABLE)} where Spark writes the rows (got {self.kind})"
             )
         check_merge(self.config, load_format(self.kind))
-        names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
+        names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge)]
         check_free(self.rows, names, "keep.merge")
         if self.config.output.mode == "annotate":
             check_free(self.rows, NOTES, ANNOTATED)

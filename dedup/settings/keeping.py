@@ -29,7 +29,7 @@ FIRST_COME = Rule("first_come")
 """Rule before all others where documents of earlier batches take part."""
 
 
-def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
+def parse_order(entries: Sequence[str]) -> tuple[Rule, ...]:
     """Return the rules of `keep.order`.
 
     Raises
@@ -42,11 +42,11 @@ def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
         is_plain = rule.name in PLAIN and entry == rule.name
         if not is_plain and not (rule.name in {*OF_COLUMN, LISTED, SQL} and rule.of.strip()):
             known = ", ".join([*PLAIN, *(f"{name}:COLUMN" for name in OF_COLUMN), f"{LISTED}:A,B", f"{SQL}:EXPRESSION"])
-            raise ConfigError(f"{where}: order must have entries of {known} (got {entry!r})")
+            raise ConfigError(f"keep.order: must have entries of {known} (got {entry!r})")
     return rules
 
 
-def parse_merge(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
+def parse_merge(entries: Sequence[str]) -> tuple[Rule, ...]:
     """Return the rules of `keep.merge`.
 
     Raises
@@ -58,18 +58,18 @@ def parse_merge(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
     for rule, entry in zip(rules, entries, strict=True):
         if entry != COUNT and not (re.fullmatch(r"[a-z][a-z0-9_]*", rule.name) and rule.of and rule.name != COUNT):
             raise ConfigError(
-                f"{where}: merge must have entries of {COUNT}, first:COLUMN, last:COLUMN, NAME:COLUMN with a name of "
+                f"keep.merge: must have entries of {COUNT}, first:COLUMN, last:COLUMN, NAME:COLUMN with a name of "
                 f"lower-case letters, digits and underscores (got {entry!r})"
             )
     names = [name_merged(rule).lower() for rule in rules]
     if len({*names}) < len(names):
-        raise ConfigError(f"{where}: merge must give every column once (got {', '.join(names)})")
+        raise ConfigError(f"keep.merge: must give every column once (got {', '.join(names)})")
     return rules
 
 
 def list_merged(entries: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of `keep.merge`, each once."""
-    return tuple(dict.fromkeys(rule.of for rule in parse_merge(entries, "keep") if rule.of))
+    return tuple(dict.fromkeys(rule.of for rule in parse_merge(entries) if rule.of))
 
 
 def name_merged(rule: tuple[str, str]) -> str:
@@ -80,4 +80,4 @@ def name_merged(rule: tuple[str, str]) -> str:
 
 def needs_spark(entries: Sequence[str]) -> bool:
     """Tell whether a rule of `keep.order` is an expression."""
-    return any(rule.name == SQL for rule in parse_order(entries, "keep"))
+    return any(rule.name == SQL for rule in parse_order(entries))

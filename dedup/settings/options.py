@@ -197,8 +197,8 @@ class Keep(Table):
     def __post_init__(self) -> None:
         """Check the fields, then the entries of the order."""
         Table.__post_init__(self)
-        parse_order(self.order, type(self).__name__)
-        parse_merge(self.merge, type(self).__name__)
+        parse_order(self.order)
+        parse_merge(self.merge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,7 +385,7 @@ class Config(Table):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Rules by which the document that stays is chosen."""
-        own = parse_order(self.keep.order, "keep")
+        own = parse_order(self.keep.order)
         return (FOREIGN, *own) if self.input.without else own
 
     @property

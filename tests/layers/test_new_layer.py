@@ -111,7 +111,7 @@ class QuotaLayer(Layer):
     @classmethod
     def make(cls, setup):
         [place] = setup.places
-        rules = parse_order(setup.config.keep.order, "keep")
+        rules = parse_order(setup.config.keep.order)
         return cls(settings=setup.config.of(Quota), place=place, rules=rules)
 
     def find(self, engine):
@@ -167,7 +167,7 @@ def choose_gone(documents, most=3):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_finds_the_same_however_rows_are_parted(seed):
-    rules = parse_order(["longest"], "keep")
+    rules = parse_order(["longest"])
     engine = TinyEngine(
         [(row["id"], row["text"]) for row in [*ROWS, ROWS[4]]],
         pa.string(),
