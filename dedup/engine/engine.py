@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Integers
+from dedup.kernels.runs.batches import conform_each
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.tables import arrow
 
@@ -258,3 +259,8 @@ def _add_columns(batches: Batches, *, columns: Describe, schema: pa.Schema) -> I
 def once(schema: pa.Schema, by: Sequence[str] = ("doc_id",)) -> Shuffle:
     """Return the shuffle rows -> the first of those that are equal in some columns."""
     return Shuffle(emitted=schema, by=by, work=partial(drop_repeated, by=by), schema=schema)
+
+
+def conform_rows(engine: Engine[Rows], rows: Rows, schema: pa.Schema, *, name: str = "", **columns: Any) -> Rows:  # noqa: ANN401 - see `conform`
+    """Return rows with the columns of a schema: those given, one value each, else their own, else nulls."""
+    return engine.map(rows, partial(conform_each, schema=schema, **columns), schema, name=name)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, conform_rows
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import bound_groups, join_groups
@@ -187,7 +187,7 @@ class Chain(Generic[Rows]):
         if found.spans is None:
             return self.spans
         engine = self.engine
-        spans = engine.map(found.spans, partial(_note_effect, effect=found.effect), WHOLE)
+        spans = conform_rows(engine, found.spans, WHOLE, effect=found.effect)
         if self.spans is None:
             return spans
         spans = self.move_back(f"{layer}_own", spans, WHOLE)
@@ -268,11 +268,6 @@ def _follow(batches: Batches, *, schema: pa.Schema) -> Batches:
             for name in schema.names
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _note_effect(batches: Batches, *, effect: str) -> Batches:
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([*batch.columns, pa.repeat(effect, batch.num_rows)], schema=WHOLE)
 
 
 def _note_time(batches: Batches, *, time: int, places: Sequence[str], schema: pa.Schema) -> Batches:

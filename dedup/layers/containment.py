@@ -7,8 +7,9 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work, describe, once
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work, conform_rows, describe, once
 from dedup.kernels import election
+from dedup.kernels.runs.batches import conform_each
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import BINS
@@ -109,9 +110,12 @@ class ContainmentLayer(Layer):
         wanted = engine.group("left", left, once(DOC_ID))
         stored = {
             inclusion.STORED: engine.join(own, found.removals, "doc_id", how="anti"),
-            inclusion.TEXTS: engine.fetch("texts", wanted, inclusion.keep_texts, inclusion.WHOLE),
+            inclusion.TEXTS: engine.fetch(
+                "texts", wanted, partial(conform_each, schema=inclusion.WHOLE), inclusion.WHOLE
+            ),
         }
-        return replace(found, stored=stored, changes=engine.map(named, inclusion.tell_changes, CHANGED, name="changed"))
+        changes = conform_rows(engine, named, CHANGED, name="changed", was_kept=True, would_be_kept=False)
+        return replace(found, stored=stored, changes=changes)
 
     def _shingle(self, engine: Engine[Rows]) -> Rows:
         """Return REGISTER with SETS."""
@@ -141,9 +145,10 @@ class ContainmentLayer(Layer):
         heads = self._ask(engine, "heads", claims, partial(inclusion.name_heads, most=self.most))
         first = self._compare(engine, "heads", heads, fetch)
         edges = self._select_edges(engine, first)
+        contained = engine.select(edges, "doc_id", larger_id=f"{LARGER}doc_id")
         contained = engine.concat(
             engine.map(heads, inclusion.note_sure, inclusion.CONTAINED),
-            engine.map(edges, inclusion.note_contained, inclusion.CONTAINED),
+            conform_rows(engine, contained, inclusion.CONTAINED, role=inclusion.INSIDE),
         )
         gone = engine.group("gone", contained, inclusion.FIND_GONE)
         if staying is not None:
@@ -164,9 +169,11 @@ class ContainmentLayer(Layer):
         """Return CLAIMS of SHARED."""
         settings = self.settings
         ranked = rank_documents(engine, ordering, ordered(engine.id_type), self.choice.rules)
+        # A rank stands before all shingles of its document.
+        ranks = engine.select(ranked, "doc_id", shingle="rank")
         prefixes = engine.group(
             "prefixes",
-            engine.concat(shared, engine.map(ranked, inclusion.note_ranks, SHARED)),
+            engine.concat(shared, conform_rows(engine, ranks, SHARED, size=0, holders=0)),
             Shuffle(
                 emitted=SHARED,
                 by=["doc_id"],
@@ -192,8 +199,8 @@ class ContainmentLayer(Layer):
         left = engine.group(
             "open",
             engine.concat(
-                engine.map(claims, inclusion.note_claims, inclusion.OPEN),
-                engine.map(gone, inclusion.note_out, inclusion.OPEN),
+                conform_rows(engine, claims, inclusion.OPEN, role=inclusion.CLAIM),
+                conform_rows(engine, gone, inclusion.OPEN, role=inclusion.OUT, shingle=0, place=0, seeks=0),
             ),
             Shuffle(
                 emitted=inclusion.OPEN,
@@ -271,7 +278,7 @@ class ContainmentLayer(Layer):
         )
         removals = spare(engine, elected, self.choice.per_source)
         missing = engine.map(asked, inclusion.select_missing, inclusion.MISSING)
-        gone = engine.map(removals, inclusion.note_gone, inclusion.MISSING)
+        gone = conform_rows(engine, removals, inclusion.MISSING, missed=-1)
         left = engine.group("uncompared", engine.concat(missing, gone), inclusion.TAKE_LEFT)
         bins = [0] * BINS
         for row in engine.collect(binned).to_pylist():

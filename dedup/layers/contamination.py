@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows, Shuffle, Work, describe
 from dedup.errors import ConfigError
+from dedup.kernels.runs.batches import conform_each
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.text.grams import GramIndex
 from dedup.kernels.text.matches import KnownGrams
@@ -158,7 +159,7 @@ class ContaminationLayer(Layer):
                 schema=gram_hits.HITS,
             ),
         )
-        return documents, hits, gram_hits.select
+        return documents, hits, partial(conform_each, schema=gram_hits.HITS)
 
     def _place(self, engine: Engine[Rows], hits: Rows, emit: Work, known: KnownGrams) -> Rows:
         """Return the spans of every document that has some, in characters."""

@@ -257,18 +257,6 @@ GATHER_CUTS = Shuffle(emitted=CUTS, by=("doc_id",), order=("begin",), work=_gath
 """CUTS -> LOST."""
 
 
-def cut_whole(batches: Batches) -> Batches:
-    """Return CUTS of REMOVALS, each as long as any text."""
-    for batch in batches:
-        yield conform(batch, CUTS, begin=0, end=LONGEST)
-
-
-def keep_texts(batches: Batches) -> Batches:
-    """Documents with LOST -> KEPT."""
-    for batch in batches:
-        yield conform(batch, KEPT)
-
-
 def tell_changes(batches: Batches, *, keep_first: bool) -> Batches:
     """Return CHANGED of `verified` rows of earlier documents with their cuts, by document.
 

@@ -70,12 +70,6 @@ def flatten(batches: Batches, *, schema: pa.Schema) -> Batches:
         yield pa.RecordBatch.from_arrays([doc_ids, batch["number"].flatten(), batch["place"].flatten()], schema=schema)
 
 
-def select(batches: Batches) -> Batches:
-    """Give every gram the row that it has."""
-    for batch in batches:
-        yield batch.select(HITS.names)
-
-
 def to_rows(index: GramIndex, schema: pa.Schema) -> pa.Table:
     """Return the index as rows like those of documents, without a doc_id."""
     count = index.high.size

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Shuffle
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.election import RANKED
-from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
@@ -18,8 +17,7 @@ from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import bin_similarities, count_shared
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.layers.holders import HELD, SHARED, share
-from dedup.layers.layer import CHANGED
+from dedup.layers.holders import HELD, share
 from dedup.tables import arrow
 
 STORED, TEXTS = "holders", "wholes"
@@ -96,13 +94,6 @@ COUNT_HOLDERS = share(list_shingles, MOST_HOLDERS)
 """SETS -> SHARED; 0 holders say that in place of a shingle there stands the rank."""
 
 
-def note_ranks(batches: Batches) -> Batches:
-    """Return ranked documents as rows of SHARED, which come before all others of the document."""
-    for batch in batches:
-        none = pa.array(np.zeros(batch.num_rows, dtype=np.int64))
-        yield pa.RecordBatch.from_arrays([batch["rank"], batch["doc_id"], none, none], schema=SHARED)
-
-
 def choose_prefixes(batches: Batches, *, threshold: float, least: int) -> Batches:
     """Mark the shingles by which documents find those that may contain them."""
     for whole in join_groups(batches, ["doc_id"]):
@@ -170,13 +161,6 @@ def note_sure(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([sure, pa.array(np.full(len(sure), SURE)), sure], schema=CONTAINED)
 
 
-def note_contained(batches: Batches) -> Batches:
-    """Edges -> CONTAINED."""
-    for batch in batches:
-        roles = pa.array(np.full(batch.num_rows, INSIDE))
-        yield pa.RecordBatch.from_arrays([batch[f"{LARGER}doc_id"], roles, batch["doc_id"]], schema=CONTAINED)
-
-
 def find_gone(batches: Batches) -> Batches:
     """CONTAINED by the one that contains -> GONE: the documents within one that is sure to stay."""
     for batch, follows in _follow(batches, "larger_id", SURE):
@@ -185,23 +169,6 @@ def find_gone(batches: Batches) -> Batches:
 
 FIND_GONE = Shuffle(emitted=CONTAINED, by=("larger_id",), order=("role",), work=find_gone, schema=GONE)
 """CONTAINED -> GONE."""
-
-
-def note_out(batches: Batches) -> Batches:
-    """GONE -> OPEN."""
-    for batch in batches:
-        none = pa.array(np.zeros(batch.num_rows, dtype=np.int64))
-        roles = pa.array(np.full(batch.num_rows, OUT))
-        yield pa.RecordBatch.from_arrays([batch["doc_id"], roles, none, none, none], schema=OPEN)
-
-
-def note_claims(batches: Batches) -> Batches:
-    """CLAIMS -> OPEN."""
-    for batch in batches:
-        roles = pa.array(np.full(batch.num_rows, CLAIM))
-        yield pa.RecordBatch.from_arrays(
-            [batch["doc_id"], roles, *(batch[name] for name in OPEN.names[2:])], schema=OPEN
-        )
 
 
 def open_claims(batches: Batches, *, most: int) -> Batches:
@@ -271,18 +238,6 @@ def join_pairs(batches: Batches) -> Batches:
         is_asked = np.logical_or.reduceat(missed != DONE, bounds[:-1])
         rows = pa.RecordBatch.from_arrays([pa.array(doc_ids[bounds[:-1]]), pa.array(sums), lists], schema=ASKED)
         yield rows.filter(pa.array(is_asked))
-
-
-def keep_texts(batches: Batches) -> Batches:
-    """Return WHOLE of documents."""
-    for batch in batches:
-        yield conform(batch, WHOLE)
-
-
-def tell_changes(batches: Batches) -> Batches:
-    """Return CHANGED of earlier documents that later ones contain."""
-    for batch in batches:
-        yield conform(batch, CHANGED, was_kept=True, would_be_kept=False)
 
 
 def shingle_again(batches: Batches, *, shingle_size: int, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:
@@ -379,13 +334,6 @@ def select_missing(batches: Batches) -> Batches:
     """Take the documents that were not compared with all that may contain them."""
     for batch in batches:
         yield batch.select(MISSING.names).filter(pc.greater(batch["missed"], 0))
-
-
-def note_gone(batches: Batches) -> Batches:
-    """Give removals a row of MISSING that comes before all others of the document."""
-    for batch in batches:
-        before = pa.array(np.full(batch.num_rows, -1))
-        yield pa.RecordBatch.from_arrays([batch["doc_id"], before], schema=MISSING)
 
 
 def take_left(batches: Batches) -> Batches:

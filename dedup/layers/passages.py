@@ -17,7 +17,8 @@ from typing import Literal, Self
 
 import pyarrow as pa
 
-from dedup.engine.engine import Emit, Engine, Rows, Shuffle, describe, once, pass_on
+from dedup.engine.engine import Emit, Engine, Rows, Shuffle, conform_rows, describe, once, pass_on
+from dedup.kernels.runs.batches import conform_each
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import cutting, repeats, tallies
 from dedup.layers.cutting import Fate
@@ -130,10 +131,10 @@ class PassagesLayer(Layer):
         if told.spans is not None:
             parts.append(engine.select(told.spans, *cutting.CUTS.names))
         if told.removals is not None:
-            parts.append(engine.map(told.removals, cutting.cut_whole, cutting.CUTS))
+            parts.append(conform_rows(engine, told.removals, cutting.CUTS, begin=0, end=cutting.LONGEST))
         cuts = engine.group("cuts", engine.concat(*parts), cutting.GATHER_CUTS)
         with_cuts = engine.join(wanted, cuts, "doc_id", how="left")
-        return engine.fetch("texts", with_cuts, cutting.keep_texts, cutting.KEPT)
+        return engine.fetch("texts", with_cuts, partial(conform_each, schema=cutting.KEPT), cutting.KEPT)
 
     def _find(self, engine: Engine[Rows], grams: Rows, emit: Emit | None, fetch: Fetch[Rows], rules: Rules) -> Rows:
         """Return verified pieces and passages of rows that `emit` makes GRAMS of."""

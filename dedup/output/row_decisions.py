@@ -8,7 +8,7 @@ from typing import Generic
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, conform_rows
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
@@ -108,7 +108,7 @@ def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
         if found.kept is not None:
             copies = engine.join(copies, engine.select(found.kept, "doc_id", "component_id"), "doc_id", how="left")
         name = partial(_name_copies, copies=found.copies, schema=whole, alone=found.drops_all)
-        decided = engine.map(decided, partial(_number, schema=whole), whole)
+        decided = conform_rows(engine, decided, whole, number=1)
         decided = engine.concat(decided, engine.map(copies, name, whole))
     return engine.map(decided, partial(_count, schema=schema), schema, name="decisions")
 
@@ -129,12 +129,6 @@ def read_profiles(tally: Mapping[str, Mapping[str, int]]) -> dict[tuple[int, str
     """Return them by the number of their profile and layer."""
     found = ((*key.partition(" "), count) for key, count in tally.get("profiles", {}).items())
     return {(int(number), layer): count for number, _, layer, count in found}
-
-
-def _number(batches: Batches, *, schema: pa.Schema) -> Batches:
-    """Add NUMBER to rows of documents that go."""
-    for batch in batches:
-        yield conform(batch, schema, number=1)
 
 
 def _name_copies(batches: Batches, *, copies: tuple[str, str], schema: pa.Schema, alone: bool) -> Batches:

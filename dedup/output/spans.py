@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, conform_rows
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.chain import WHOLE
@@ -47,12 +47,7 @@ def write_spans(engine: Engine[Rows], spans: Rows, ids: Rows | None = None) -> R
     else:
         bare = engine.select(texts, *(name for name in named.names if name != "kept_id"))
         kept = engine.join(bare, engine.select(ids, "doc_id", kept_id="id"), "kept_doc_id", how="left")
-    return engine.map(kept, partial(_order, schema=written), written, name="spans_named")
-
-
-def _order(batches: Batches, *, schema: pa.Schema) -> Batches:
-    for batch in batches:
-        yield batch.select(schema.names)
+    return conform_rows(engine, kept, written, name="spans_named")
 
 
 def _group(batches: Batches, *, schema: pa.Schema) -> Batches:

@@ -1,13 +1,12 @@
 """SPANS -> the places of texts that lose some, of rows that stay."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, conform_rows
 from dedup.kernels import Flags, Integers
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts, rank
@@ -33,10 +32,14 @@ def place_cuts(engine: Engine[Rows], documents: Rows, decisions: Rows, spans: Ro
     places = ("doc_id", "split", "file", "row")
     wanted = engine.select(spans, "doc_id")
     rows, gone = (
-        engine.map(
+        conform_rows(
+            engine,
             engine.join(engine.select(table, *places), wanted, "doc_id", how="semi"),
-            partial(_take_places, role=role),
             KEYED,
+            role=role,
+            begin=0,
+            end=0,
+            size=0,
         )
         for table, role in ((documents, ROW), (decisions, GONE))
     )
@@ -49,11 +52,6 @@ def _take_cuts(batches: Batches) -> Batches:
     for batch in batches:
         cut = batch.filter(pc.equal(batch["effect"], "cut"))
         yield conform(cut, KEYED, split=-1, file=-1, row=-1, role=SPAN, size=pc.binary_length(cut["text"]))
-
-
-def _take_places(batches: Batches, *, role: int) -> Batches:
-    for batch in batches:
-        yield conform(batch, KEYED, role=role, begin=0, end=0, size=0)
 
 
 def _place(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:

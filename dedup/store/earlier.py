@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, once, pass_on
+from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, conform_rows, once, pass_on
 from dedup.files.orders import add_keys, drop_keys, join_keys
 from dedup.kernels.digests import digest_each
 from dedup.kernels.election import to_matrix
 from dedup.kernels.ids import to_doc_ids
-from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.batches import conform, conform_each
 from dedup.layers.chain import Chain
 from dedup.layers.copies import KEYS, PRECEDENCE, keyed
-from dedup.layers.layer import Fetch, Found
+from dedup.layers.layer import CHANGED, Fetch, Found
 from dedup.layers.near.election import KEPT
 from dedup.layers.near.templates import DISTINCT, MEMBERS
 from dedup.layers.ordering import ordered
@@ -130,13 +130,8 @@ class StoredKeys:
         rows = engine.join(records, dates, "doc_id")
         others = engine.select(engine.join(own, earlier, "doc_id", how="anti"), *schema.names)
         rules = self.snapshot.state.search.rules
-        work = partial(_come_first, work=partial(_select, schema=schema), rules=rules)
+        work = partial(_come_first, work=partial(conform_each, schema=schema), rules=rules)
         return engine.concat(*(engine.map(each, work, schema) for each in (rows, others)))
-
-
-def _select(batches: Batches, *, schema: pa.Schema) -> Batches:
-    for batch in batches:
-        yield batch.select(schema.names)
 
 
 def _come_first(batches: Batches, *, work: Work, rules: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch | Tally]:
@@ -161,29 +156,18 @@ def _date(batch: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.RecordB
 def resolve(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, layers: int) -> Rows:
     """Return RESOLVED of documents of a store, whose removals by so many layers and near lead from one to another."""
     count = engine.measure(wanted)["rows"]
-    rows = engine.map(wanted, _begin, RESOLVED)
+    rows = conform_rows(engine, engine.select(wanted, "doc_id", owner="doc_id"), RESOLVED, kept=True, lost=False)
     for step in range(layers + 1):
         named = engine.group(f"{name}_owners{step}", engine.select(rows, doc_id="owner"), DISTINCT)
         told = select(engine, snapshot, "members", TOLD, wanted=named, count=count)
         if LATER in snapshot.state.segments:
             rows_later = select(engine, snapshot, LATER, TOLD, wanted=named, count=count)
-            told = engine.concat(told, engine.map(rows_later, _come_last, snapshot.choose("members", TOLD)))
+            told = engine.concat(told, conform_rows(engine, rows_later, snapshot.choose("members", TOLD), since=NEWEST))
         latest = engine.group(f"{name}_members{step}", told, list_newest(snapshot.choose("members", TOLD)))
         names = {f"told_{column}": column for column in TOLD[1:-1]}
         joined = engine.join(rows, engine.select(latest, owner="doc_id", **names), "owner", key="owner", how="left")
         rows = engine.map(joined, _lead, RESOLVED, name=f"{name}_resolved{step}")
     return rows
-
-
-def _come_last(batches: Batches) -> Batches:
-    """Let rows be newer than what near says of the same documents."""
-    for batch in batches:
-        yield conform(batch, batch.schema, since=NEWEST)
-
-
-def _begin(batches: Batches) -> Batches:
-    for batch in batches:
-        yield conform(batch, RESOLVED, owner=batch["doc_id"], kept=True, lost=False)
 
 
 def _lead(batches: Batches) -> Batches:
@@ -305,12 +289,8 @@ def _name_changes(engine: Engine[Rows], snapshot: Snapshot, layer: str, changes:
     named, count = engine.group(f"{layer}_changed", engine.select(changes, "doc_id"), DISTINCT), engine.tally(changes)
     ids = select(engine, snapshot, "documents", ["doc_id", "id", "batch"], wanted=named, count=count["rows"])
     schema = list_changes(engine.id_type)
-    return engine.map(engine.join(changes, ids, "doc_id"), partial(_to_changes, layer=layer, schema=schema), schema)
-
-
-def _to_changes(batches: Batches, *, layer: str, schema: pa.Schema) -> Batches:
-    for batch in batches:
-        yield conform(batch, schema, is_kept=batch["was_kept"], layer=layer)
+    flags = engine.select(changes, *CHANGED.names, is_kept="was_kept")
+    return conform_rows(engine, engine.join(flags, ids, "doc_id"), schema, layer=layer)
 
 
 def write_aside(
@@ -342,8 +322,8 @@ def _write_stored(
     writing, snapshot = grown.writing, grown.snapshot
     for name, rows in stored.items():
         own = engine.join(rows, known, "doc_id", how="anti")
-        work = partial(_note_since, schema=snapshot.choose(name), since=snapshot.state.number + 1)
-        write_rows(engine, writing, name, engine.map(own, work, snapshot.choose(name)), engine.measure(own)["rows"])
+        dated = conform_rows(engine, own, snapshot.choose(name), since=snapshot.state.number + 1)
+        write_rows(engine, writing, name, dated, engine.measure(own)["rows"])
     schema = snapshot.choose(KEYED)
     for layer, rows in keys.items():
         found = engine.map(engine.select(rows, "doc_id", *KEYS.names), partial(_to_keys, salt=_salt(layer)), schema)
@@ -366,11 +346,6 @@ def _write_removed(engine: Engine[Rows], grown: Grown[Rows], known: Rows, table:
     if count:
         write_rows(engine, grown.writing, table, members, count)
     return engine.map(engine.select(members, "doc_id"), pass_on, MEMBERS, name=f"{table}_gone")
-
-
-def _note_since(batches: Batches, *, schema: pa.Schema, since: int) -> Batches:
-    for batch in batches:
-        yield conform(batch, schema, since=since)
 
 
 def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str, rules: Sequence[tuple[str, str]]) -> Batches:

@@ -185,12 +185,7 @@ def _choose_components(engine: Engine[Rows], components: Rows, touched: Rows) ->
     chosen = engine.group("chosen", engine.select(linked, doc_id="component_id"), templates.DISTINCT)
     every = engine.join(components, chosen, "component_id", key="doc_id", how="semi")
     alone = engine.join(touched, components, "doc_id", how="anti")
-    return engine.concat(every, engine.map(alone, _name_alone, arrow.COMPONENTS))
-
-
-def _name_alone(batches: Batches) -> Batches:
-    for batch in batches:
-        yield conform(batch, arrow.COMPONENTS, component_id=batch["doc_id"])
+    return engine.concat(every, engine.select(alone, "doc_id", component_id="doc_id"))
 
 
 def _gather(batches: Batches) -> Batches:

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, once, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, conform_rows, once, read_histogram
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
@@ -102,7 +102,7 @@ def _find_met(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, count: 
     first = engine.map(signed, partial(_list_keys, of=slice(1)), KEYS)
     same = engine.join(met, first, "key", key="wanted", how="semi")
     digests = find_digests(engine, snapshot, "met_digests", engine.select(same, wanted="set"), met_count / bands)
-    return met, met_count, engine.map(digests, _to_stored, ARRIVING)
+    return met, met_count, conform_rows(engine, digests, ARRIVING, doc_id=STORED, split=STORED, file=STORED, row=STORED)
 
 
 def _list_keys(batches: Batches, *, of: slice) -> Batches:
@@ -121,11 +121,6 @@ def _list_bands(batches: Batches) -> Batches:
 
 FRESH_KEYS = pa.schema([*OWNED, ("band_keys", pa.binary())])
 """FRESH with band keys."""
-
-
-def _to_stored(batches: Batches) -> Batches:
-    for batch in batches:
-        yield conform(batch, ARRIVING, doc_id=STORED, split=STORED, file=STORED, row=STORED)
 
 
 def _to_arriving(batches: Batches) -> Batches:

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, pass_on
+from dedup.engine.engine import Batches, Engine, Rows, conform_rows, pass_on
 from dedup.kernels.runs.batches import conform, take_equal
 from dedup.layers import NEAR
 from dedup.layers.layer import Found
@@ -101,13 +101,8 @@ def _list_empty(engine: Engine[Rows], grown: Grown[Rows]) -> Rows:
     empty = engine.map(given, take, templates.MEMBERS, name="known_empty")
     count, schema = engine.tally(empty)["rows"], arrow.removals(engine.id_type)
     rows = select(engine, grown.snapshot, "documents", ["doc_id", "id"], wanted=empty, count=count)
-    return engine.map(rows, partial(_to_copies, schema=schema), schema)
-
-
-def _to_copies(batches: Batches, *, schema: pa.Schema) -> Batches:
-    for batch in batches:
-        own = {"representative_id": batch["id"], "component_id": batch["id"]}
-        yield conform(batch, schema, layer=NEAR, kind=IS_IDENTICAL, jaccard=1.0, **own)
+    named = engine.select(rows, "doc_id", "id", representative_id="id", component_id="id")
+    return conform_rows(engine, named, schema, layer=NEAR, kind=IS_IDENTICAL, jaccard=1.0)
 
 
 def _take_removed(batches: Batches) -> Batches:

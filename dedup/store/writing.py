@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup.engine.engine import Batches, Engine, Rows
+from dedup.engine.engine import Batches, Engine, Rows, conform_rows
 from dedup.kernels import Flags
 from dedup.kernels.runs.argsort import argsort
-from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets.pairs import encode
@@ -23,7 +22,7 @@ from dedup.store.arrays import distinct, is_in
 from dedup.store.election import Decided
 from dedup.store.folder import Conflict, File
 from dedup.store.growth import Settled
-from dedup.store.schemas import BATCHES, STATES, list_layouts
+from dedup.store.schemas import BATCHES, STATES
 from dedup.store.snapshot import Snapshot, take_newest
 from dedup.store.state import Label, State, read_rows
 from dedup.store.step import Step
@@ -206,17 +205,11 @@ def write_changes(
     if (lost := distinct(step.cut, settled.withdrawn)).size:
         writing.rewrite("edges", lambda rows: ~is_in(encode(rows["left"].to_numpy(), rows["right"].to_numpy()), lost))
     write_rows(engine, writing, "edges", settled.found, settled.found_count)
-    members = engine.map(decided.verdicts, partial(_date, since=state.number + 1), writing.snapshot.choose("members"))
+    members = conform_rows(engine, decided.verdicts, writing.snapshot.choose("members"), since=state.number + 1)
     write_rows(engine, writing, "members", members, decided.voters)
     if not np.array_equal(settled.hot, step.hot):
         writing.write("hot", [pa.table({"key": settled.hot})])
         writing.replaced["hot"] = list(state.segments["hot"])
-
-
-def _date(batches: Batches, *, since: int) -> Batches:
-    schema = list_layouts(pa.int64())["members"].schema
-    for batch in batches:
-        yield conform(batch, schema, since=since)
 
 
 def list_integers(schema: pa.Schema) -> list[str]:

@@ -66,8 +66,8 @@ def test_compaction_in_parts_merges_all_rows_in_order(tables, monkeypatch, bound
     groups = dict.fromkeys(TABLES, 2)
     inner = Snapshot.layout.__globals__["list_layouts"]
     monkeypatch.setattr(
-        "dedup.store.writing.list_layouts",
-        lambda kind: {name: layout._replace(group=groups[name]) for name, layout in inner(kind).items()},
+        "dedup.store.snapshot.list_layouts",
+        lambda *of, **how: {name: each._replace(group=groups.get(name, 2)) for name, each in inner(*of, **how).items()},
     )
     compact(tables)
 
@@ -101,9 +101,8 @@ def test_compaction_writes_files_that_are_large_and_no_larger(tables, monkeypatc
     """A footer of all sets of a large store would be too long to be read."""
     inner = Snapshot.layout.__globals__["list_layouts"]
     sets = inner(pa.int64())["sets"]._replace(group=2, file_rows=5)
-    for module in ("snapshot", "writing"):
-        name = f"dedup.store.{module}.list_layouts"
-        monkeypatch.setattr(name, lambda *kind, **told: {**inner(*kind, **told), "sets": sets})
+    name = "dedup.store.snapshot.list_layouts"
+    monkeypatch.setattr(name, lambda *kind, **told: {**inner(*kind, **told), "sets": sets})
     monkeypatch.setattr("dedup.store.writing.MERGED", 2)
     before = Snapshot(tables=tables, state=read_state(tables)).read("sets").sort_by("set")
     after = compact(tables)
@@ -123,7 +122,7 @@ def test_what_is_deleted_leaves_no_trace_after_vacuum(tmp_path, monkeypatch):
     def layouts(*kind, **told):
         return {name: each._replace(encoding=plain) for name, each in list_layouts(*kind, **told).items()}
 
-    for module in ("snapshot", "writing", "election"):
+    for module in ("snapshot", "election"):
         monkeypatch.setattr(f"dedup.store.{module}.list_layouts", layouts)
     tables, gone = Tables(str(tmp_path / "store")), ROWS[10]
     for number in range(4):

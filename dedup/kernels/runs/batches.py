@@ -28,6 +28,12 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, /, **columns: Any) -> pa.R
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def conform_each(batches: Iterable[pa.RecordBatch], schema: pa.Schema, **columns: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - see `conform`
+    """Yield batches with the columns of a schema: those given, one value each, else their own, else `fill`."""
+    for batch in batches:
+        yield conform(batch, schema, **columns)
+
+
 def slice_by_bytes(batch: pa.RecordBatch, limit: int, column: str = "text") -> Iterator[pa.RecordBatch]:
     """Cut a batch into runs of limited bytes in a column of texts or bytes; a longer one is a run alone."""
     cells = batch.column(column)

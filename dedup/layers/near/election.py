@@ -107,13 +107,6 @@ def to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
         yield conform(batch, schema, **own)
 
 
-def add_role(batches: Batches, *, role: int) -> Batches:
-    """EDGES -> PAIRED."""
-    for batch in batches:
-        roles = pa.repeat(pa.scalar(role, pa.int64()), batch.num_rows)
-        yield pa.RecordBatch.from_arrays([*batch.select(arrow.EDGES.names).columns, roles], schema=PAIRED)
-
-
 def elect(id_type: pa.DataType, election: Election) -> Shuffle:
     """Return the shuffle members and pairs -> MEMBERS, and of components that wait a row for each pair they ask for.
 
@@ -286,12 +279,6 @@ def list_asked(batches: Batches) -> Batches:
     """MEMBERS -> ASKED."""
     for batch in batches:
         yield batch.filter(pc.is_in(batch["kind"], pa.array([*ROLES]))).select(ASKED.names)
-
-
-def take_pairs(batches: Batches, *, kind: str) -> Batches:
-    """ASKED -> the pairs of a kind."""
-    for batch in batches:
-        yield batch.filter(pc.equal(batch["kind"], kind)).select(["left_id", "right_id"])
 
 
 def is_removed(members: pa.RecordBatch) -> pa.BooleanArray:

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows
+from dedup.engine.engine import Engine, Rows, conform_rows
 from dedup.kernels.election import RANKED
 from dedup.kernels.removal_statistics import complete_joined, count_joined, list_reached
+from dedup.kernels.runs.batches import take_equal
 from dedup.layers.near import comparison, election
 from dedup.layers.near.election import Election
 from dedup.layers.near.sources import count_removers, limit_sources
@@ -66,8 +67,7 @@ def find_members(
     """
     voters, roles = election.voters(engine.id_type), election.ROLES
     elect, to_voters = election.elect(engine.id_type, setting), partial(election.to_voters, schema=voters)
-    add_role = election.add_role
-    known = engine.map(connected.edges, partial(add_role, role=roles[election.UNSETTLED]), election.PAIRED)
+    known = conform_rows(engine, connected.edges, election.PAIRED, role=roles[election.UNSETTLED])
     rows = engine.concat(own, engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters))
     elected, told = list[Rows](), list[dict[str, Any]]()
     while True:
@@ -82,9 +82,9 @@ def find_members(
         asking = engine.select(found, *election.ASKED.names)
         count = sum(tally.get(each, 0) for each in roles)
         asked = engine.expect(engine.map(asking, election.list_asked, election.ASKED), count)
-        pairs = engine.map(asked, partial(election.take_pairs, kind=kind), comparison.PAIRS)
+        pairs = engine.map(asked, partial(take_equal, schema=comparison.PAIRS, kind=kind), comparison.PAIRS)
         answered = answer(f"answered{number}", pairs, tally[kind])
-        known = engine.map(answered, partial(add_role, role=roles[kind]), election.PAIRED)
+        known = conform_rows(engine, answered, election.PAIRED, role=roles[kind])
         more = engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters)
         # Components that ask for nothing have elected.
         rows = engine.concat(engine.join(rows, asked, "component_id", key="component_id", how="semi"), more)

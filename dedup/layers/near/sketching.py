@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
-from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.batches import conform, conform_each
 from dedup.kernels.sets.sketch import Sketch, Sketcher
 
 SKETCH = pa.schema([("spec", pa.string()), ("bound", pa.int64()), ("source", pa.string()), ("hash", pa.int64())])
@@ -61,13 +62,10 @@ class Sketches:
 
 def merge_cells(engine: Engine[Rows], cells: Rows) -> Rows:
     """Return SKETCH of the cells of SIGNATURES."""
-    shuffle = Shuffle(emit=_emit, emitted=CELLS, by=("key",), work=_merge, schema=SKETCH)
+    shuffle = Shuffle(
+        emit=partial(conform_each, schema=CELLS, key=0), emitted=CELLS, by=("key",), work=_merge, schema=SKETCH
+    )
     return engine.group("sketch", cells, shuffle, once=True)
-
-
-def _emit(batches: Batches) -> Batches:
-    for batch in batches:
-        yield conform(batch, CELLS, key=0)
 
 
 def _merge(batches: Batches) -> Batches:

@@ -21,7 +21,6 @@ from dedup.tables.counts import Elected
 OWNED = arrow.integers("owner", "doc_id")
 """Removals by the sources that answer for them, each a number."""
 SPARED = arrow.integers("doc_id")
-MARKED = arrow.integers("doc_id", "spared")
 BY_SOURCE = pa.schema([*arrow.integers("key", "documents"), ("source", pa.string()), ("by", pa.string())])
 """Removals of a source in favour of documents of another."""
 
@@ -33,7 +32,7 @@ def limit_sources(engine: Engine[Rows], setting: Election, members: Rows, counts
     schema = election.members(engine.id_type)
     charged = engine.select(members, "doc_id", "charged")
     exceeding = engine.group("exceeding", charged, _limit(setting.per_source), once=True)
-    spared = engine.map(engine.group("spared", exceeding, templates.DISTINCT), _mark, MARKED)
+    spared = engine.select(engine.group("spared", exceeding, templates.DISTINCT), "doc_id", spared="doc_id")
     marked = engine.join(members, spared, "doc_id", how="left")
     spare = partial(_spare, schema=schema, threshold=setting.policy.threshold)
     left = engine.map(marked, spare, schema, name="members_left")
@@ -94,12 +93,6 @@ def _spare(batches: Batches, *, schema: pa.Schema, threshold: float) -> Iterator
         told.append(summarise(left, threshold))
         yield left
     yield Tally({(TOLD, json.dumps(merge_removals(told))): 1})
-
-
-def _mark(batches: Batches) -> Batches:
-    """Spared documents -> with a column `spared`."""
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["doc_id"]], schema=MARKED)
 
 
 def _emit_removers(batches: Batches) -> Batches:

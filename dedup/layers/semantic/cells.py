@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, conform_rows
 from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.hashing import mix
-from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups, rank_groups
 from dedup.kernels.vectors.products import (
@@ -314,9 +313,9 @@ def find_candidates(
     earlier
         VECTORS of other documents, which are no pairs among themselves; None without any.
     """
-    turned = engine.map(vectors, partial(_note_turn, turn=OWN), TURNED)
+    turned = conform_rows(engine, vectors, TURNED, turn=OWN)
     if earlier is not None:
-        turned = engine.concat(turned, engine.map(earlier, partial(_note_turn, turn=EARLIER), TURNED))
+        turned = engine.concat(turned, conform_rows(engine, earlier, TURNED, turn=EARLIER))
     parts = min(max(math.ceil(count * cells.of_each * reach.vector_bytes / PART_BYTES), 1), cells.count)
     found = [
         engine.group(
@@ -337,11 +336,6 @@ def find_candidates(
     tallies = [engine.tally(each) for each in found]
     rows, dropped = (sum(tally.get(name, 0) for tally in tallies) for name in ("rows", "dropped"))
     return engine.concat(*found), rows, dropped
-
-
-def _note_turn(batches: Batches, *, turn: int) -> Batches:
-    for batch in batches:
-        yield conform(batch, TURNED, turn=turn)
 
 
 def _place(batches: Batches, *, centres: Matrix, count: int, part: int, parts: int) -> Batches:

@@ -13,7 +13,7 @@ from dedup.engine.engine import Batches, Engine, Rows, Work, once
 from dedup.errors import ConfigError, DataError
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.batches import conform_each
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors import latent
 from dedup.kernels.vectors.products import Matrix, to_bytes
@@ -91,17 +91,12 @@ def _encode(batches: Batches, *, tokenizer: Tokenizer, directions: np.ndarray) -
 def _learn(engine: Engine[Rows], tokenizer: Tokenizer) -> np.ndarray:
     """Return the directions of a sample, drawn by the hashes of documents; one more pass over all."""
     schema = arrow.register(engine.id_type)
-    listed = engine.scan("listed", partial(_list, schema=schema), schema)
+    listed = engine.scan("listed", partial(conform_each, schema=schema), schema)
     bound = int(min(SAMPLE / max(engine.tally(listed)["rows"], 1), 1) * (1 << 63))
     drawn = engine.map(engine.select(listed, "doc_id"), partial(_draw, bound=bound), MEMBERS)
     wanted = engine.group("learned", drawn, once(MEMBERS))
     rows = engine.collect(engine.fetch("features", wanted, partial(_count, tokenizer=tokenizer), FEATURES))
     return latent.fit(_read(rows.sort_by("doc_id").combine_chunks()))
-
-
-def _list(batches: Batches, *, schema: pa.Schema) -> Batches:
-    for batch in batches:
-        yield conform(batch, schema)
 
 
 def _draw(batches: Batches, *, bound: int) -> Batches:

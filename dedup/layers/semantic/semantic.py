@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Size, once, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Size, conform_rows, once, read_histogram
 from dedup.errors import ConfigError
 from dedup.informing import Inform
 from dedup.kernels.election import RANKED
@@ -359,12 +359,7 @@ class SemanticLayer(Layer):
 def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows]) -> Rows:
     """Return EDGES of pairs that an election asks for: see `members.Answer`; one that is no edge stays none."""
     del count
-    return engine.map(asked, _tell_apart, arrow.EDGES, name=name)
-
-
-def _tell_apart(batches: Batches) -> Batches:
-    for batch in batches:
-        yield conform(batch, arrow.EDGES, jaccard=0.0)
+    return conform_rows(engine, asked, arrow.EDGES, name=name, jaccard=0.0)
 
 
 def _take_vectors(engine: Engine[Rows], documents: Rows) -> Rows:
@@ -380,13 +375,8 @@ def _forecast(sizes: Mapping[int, int], count: int) -> list[dict[str, float]]:
 def _list_voters(engine: Engine[Rows], documents: Rows, components: Rows) -> Rows:
     """Return the documents that have edges, as an election looks at them: each is a set of its own, of one size."""
     schema = election.voters(engine.id_type)
-    joined = engine.join(engine.select(documents, "doc_id", "source", *RANKED), components, "doc_id")
-    return engine.map(joined, partial(_to_voters, schema=schema), schema)
-
-
-def _to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
-    for batch in batches:
-        yield conform(batch, schema, set_id=batch["doc_id"], size=1)
+    joined = engine.join(engine.select(documents, "doc_id", "source", *RANKED, set_id="doc_id"), components, "doc_id")
+    return conform_rows(engine, joined, schema, size=1)
 
 
 def _to_removals(batches: Batches, *, schema: pa.Schema, kept: bool) -> Batches:

@@ -8,10 +8,10 @@ from typing import Generic
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Tally, once, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Tally, conform_rows, once, read_histogram
 from dedup.errors import DataError
 from dedup.files.columns import VECTOR_SETTING
-from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.vectors.products import VALUE_BYTES
 from dedup.layers.layer import DOC_ID, EarlierKeys, Fetch
 from dedup.layers.near import comparison, templates
@@ -57,7 +57,7 @@ class Earlier(Generic[Rows]):
         """Return the documents of a batch and earlier ones, as an election looks at them, without a source."""
         dated = self.past.date(engine, TABLE, documents, met)
         schema = pa.schema([*arrow.register(engine.id_type)])
-        return engine.map(dated, partial(_fill, schema=schema), schema)
+        return conform_rows(engine, dated, schema)
 
     def leave(self, engine: Engine[Rows], edges: Rows, documents: Rows) -> Rows:
         """Return the edges of documents of the batch with each other and with earlier ones that were kept."""
@@ -88,7 +88,7 @@ def read_earlier(engine: Engine[Rows], past: EarlierKeys, documents: Rows, dimen
     return Earlier(
         vectors=engine.join(vectors, documents, "doc_id", how="anti"),
         count=sum(told.values()),
-        gone=engine.map(others, _take_gone, DOC_ID),
+        gone=engine.map(others, partial(take_equal, schema=DOC_ID, kept=False), DOC_ID),
         past=past,
         fetch=past.open(engine, TABLE),
     )
@@ -98,7 +98,7 @@ def keep(engine: Engine[Rows], vectors: Rows, removals: Rows) -> Rows:
     """Return STORED of documents of a batch, of which some go."""
     gone = engine.join(vectors, removals, "doc_id", how="semi")
     left = engine.join(vectors, removals, "doc_id", how="anti")
-    marked = [engine.map(rows, partial(_mark, kept=kept), MARKED) for rows, kept in ((gone, False), (left, True))]
+    marked = [conform_rows(engine, rows, MARKED, kept=kept) for rows, kept in ((gone, False), (left, True))]
     wanted = engine.group("kept_vectors", engine.concat(*marked), once(MARKED))
     return engine.fetch("texts", wanted, _keep, STORED)
 
@@ -107,21 +107,6 @@ def _count_lengths(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
     for batch in batches:
         yield Tally().add_each("lengths", batch["length"].to_numpy())
         yield batch
-
-
-def _take_gone(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(pc.invert(batch["kept"])).select(DOC_ID.names)
-
-
-def _mark(batches: Batches, *, kept: bool) -> Batches:
-    for batch in batches:
-        yield conform(batch, MARKED, kept=kept)
-
-
-def _fill(batches: Batches, *, schema: pa.Schema) -> Batches:
-    for batch in batches:
-        yield conform(batch, schema)
 
 
 def _keep(batches: Batches) -> Batches:
