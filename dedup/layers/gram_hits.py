@@ -1,7 +1,7 @@
 """Work of the layer of contamination on batches of documents and of their grams."""
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from dedup.kernels.runs.batches import conform, fill
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
-from dedup.kernels.text import grams
+from dedup.kernels.text import cuts, grams
 from dedup.kernels.text.grams import Filter, GramIndex
 from dedup.kernels.text.matches import KnownGrams, match
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -150,24 +150,20 @@ def match_documents(batches: Batches, *, known: KnownGrams, margin: int, with_co
 
 
 def place(batches: Batches, *, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:
-    """Turn tokens into characters."""
+    """Turn tokens into characters that can be cut: see `cuts.widen`; spans that touch are one."""
     for batch in batches:
         places = tokenizer.locate(batch["text"])
         rows = []
-        for number, row in enumerate(batch.select(["id", *MATCHED.names]).to_pylist()):
+        for number, row in enumerate(batch.select(["id", "text", *MATCHED.names]).to_pylist()):
             own = slice(places.offsets[number], places.offsets[number + 1])
-            begins, ends = places.begins[own].tolist(), places.ends[own].tolist()
-            spans: list[tuple[int, int, list[int], int]] = []
-            for begin, end, texts in zip(row["begin"], row["end"], row["texts"], strict=True):
-                low, high = max(begin, 0), min(end, len(begins))
-                spans.append((begins[low], ends[high - 1], texts, high - low))
-                if len(spans) > 1 and spans[-2][1] > spans[-1][0]:
-                    # Tokens of one character.
-                    other, last = spans[-2:]
-                    both = sorted({*other[2], *last[2]})
-                    spans[-2:] = [(other[0], last[1], both, other[3] + last[3])]
-            columns = zip(("begin", "end", "texts", "tokens"), zip(*spans, strict=True), strict=True)
-            rows.append({"id": row["id"], "doc_id": row["doc_id"], **dict(columns)})
+            begins, ends = places.begins[own], places.ends[own]
+            tokens = np.maximum(row["begin"], 0), np.minimum(row["end"], begins.size)
+            lows, highs = cuts.widen(row["text"], begins, ends, tokens, tokenizer)
+            bounds = np.flatnonzero(np.concatenate(([True], lows[1:] > highs[:-1], [True])))
+            lows, highs = lows[bounds[:-1]], highs[bounds[1:] - 1]
+            texts = [sorted({*chain(*row["texts"][first:last])}) for first, last in pairwise(bounds.tolist())]
+            found = {"begin": begins[lows], "end": ends[highs - 1], "texts": texts, "tokens": highs - lows}
+            rows.append({"id": row["id"], "doc_id": row["doc_id"], **found})
         yield pa.RecordBatch.from_pylist(rows, schema)
 
 

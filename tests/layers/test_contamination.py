@@ -162,6 +162,24 @@ def test_a_reason_names_few_items():
     assert list_spans(found) == [(0, 0, 5, "s:0, s:1, s:2, 2 more")]
 
 
+@pytest.mark.parametrize(
+    ("item", "text", "span", "tokens", "left"),
+    [
+        ("一二三", "abc一二三def tail", "一二三def", 4, "abc tail"),
+        ("一二三", "abc一二三", "一二三", 3, "abc"),
+        ("一二三", "abc一二三四", "一二三", 3, "abc四"),
+        ("会", "abc ㍿ def tail", "㍿", 4, "abc  def tail"),
+        ("一", "abc一def一ghi", "一def一ghi", 4, "abc"),
+    ],
+)
+def test_a_cut_takes_whole_characters_and_joins_no_words(item, text, span, tokens, left):
+    found = find([text], {"q": [item]}, action="cut", match_tokens=1)
+
+    [row] = found.spans.to_pylist()
+    assert (text[row["begin"] : row["end"]], row["tokens"]) == (span, tokens)
+    assert text[: row["begin"]] + text[row["end"] :] == left
+
+
 def test_tokens_of_one_character_make_one_span():
     found = find(["㍿"], {"s": ["株", "社"]}, action="cut")
     assert list_spans(found) == [(0, 0, 1, "s:0, s:1")]

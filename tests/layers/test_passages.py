@@ -241,6 +241,19 @@ def test_documents_go_whole_by_the_share_that_is_repeated(share, gone):
     assert {*found.removals["representative_id"].to_pylist()} <= {0}
 
 
+@pytest.mark.parametrize("percent", [14, 28, 55, 56, 70])
+def test_a_share_is_reached_where_it_is_met_exactly(percent):
+    quoted = [f"q{number}" for number in range(percent)]
+    texts = [
+        " ".join([*quoted, *(f"{n}x{number}" for number in range(size))]) for n, size in ((0, 900), (1, 100 - percent))
+    ]
+
+    for share, gone in ((percent / 100, [1]), (percent / 100 + 1e-9, [])):
+        found, _ = search(texts, action="drop", drop_share=share)
+
+        assert found.removals["id"].to_pylist() == gone
+
+
 def test_no_document_goes_for_one_that_goes_itself():
     texts = [passage(1), f"{passage(1)} {passage(2)}", passage(2)]
 

@@ -1,4 +1,7 @@
-"""Cuts: characters to take out of a text so that all other tokens stay as they are."""
+"""Cuts: characters to take out of a text so that all other tokens stay as they are.
+
+But for capital sigmas: which of two forms in lower case one has depends on the letters behind it, however far.
+"""
 
 import re
 from collections.abc import Iterable
@@ -45,13 +48,12 @@ def fit(
         and stops go with the sentence before them. 0 leaves it as it is.
     """
     found = Fitted(*np.zeros((4, spans[0].size), dtype=np.int64))
-    # Tokens that share no character with the one before, and the end of all.
-    apart = np.append(np.flatnonzero(np.append(True, begins[1:] >= ends[:-1])), begins.size)
+    apart = _find_apart(begins, ends)
     rows, (lows, highs) = np.arange(spans[0].size), spans
     while rows.size:
         lows = np.minimum(apart[np.searchsorted(apart, lows)], highs)
         highs = np.maximum(apart[np.searchsorted(apart, highs, side="right") - 1], lows)
-        for column, values in zip(found, (lows, highs, 0, 0), strict=True):
+        for column, values in zip(found, (lows, highs, none := np.zeros_like(lows), none), strict=True):
             column[rows] = values
         left = lows < highs
         rows, lows, highs = rows[left], lows[left], highs[left]
@@ -67,6 +69,45 @@ def fit(
         rows = rows[_mark_growing(text, begins, ends, Fitted(*(column[rows] for column in found)), tokenizer)]
         near, lows, highs = 0, found.begins[rows], found.ends[rows] - 1
     return found
+
+
+def widen(
+    text: str, begins: Integers, ends: Integers, spans: tuple[Integers, Integers], tokenizer: Tokenizer
+) -> tuple[Integers, Integers]:
+    """Widen spans of tokens to characters that can be cut with each, so that no part of a span is left.
+
+    A span takes tokens at either side that share a character with one of its own, and those behind it as long as the
+    tokens on both sides would grow together.
+
+    Parameters
+    ----------
+    begins, ends
+        The characters of all tokens of the text.
+    spans : int64 [spans] each
+        The first token and the one after the last, ascending and of one token or more.
+
+    Returns
+    -------
+    lows, highs : int64 [spans]
+        As `spans`; some may touch or overlap now.
+    """
+    apart = _find_apart(begins, ends)
+    lows = apart[np.searchsorted(apart, spans[0], side="right") - 1]
+    highs = apart[np.searchsorted(apart, spans[1])]
+    while True:
+        # Of spans that touch the outer tokens would meet.
+        parted = lows[1:] > highs[:-1]
+        first, last = np.flatnonzero(np.append(True, parted)), np.flatnonzero(np.append(parted, True))
+        runs = Fitted(lows[first], highs[last], begins[lows[first]], ends[highs[last] - 1])
+        growing = last[_mark_growing(text, begins, ends, runs, tokenizer)]
+        if not growing.size:
+            return lows, highs
+        highs[growing] = apart[np.searchsorted(apart, highs[growing] + 1)]
+
+
+def _find_apart(begins: Integers, ends: Integers) -> Integers:
+    """Return the tokens that share no character with the one before, and the end of all."""
+    return np.append(np.flatnonzero(np.append(True, begins[1:] >= ends[:-1])), begins.size)
 
 
 def _mark_growing(text: str, begins: Integers, ends: Integers, spans: Fitted, tokenizer: Tokenizer) -> Flags:
