@@ -40,12 +40,13 @@ def split_files(listing: Listing, split_bytes: int, cores: int = 1) -> list[Spli
     gathered = 0
     for number, file in enumerate(listing.every):
         parts = list(file.format.split(number, file, split_bytes)) if file.size > split_bytes else []
+        # No split has files of the input and others.
+        if small and (number == len(listing.files) or (len(parts) < 2 and gathered + file.size > split_bytes)):
+            splits.append(Split(parts=tuple(small)))
+            small, gathered = [], 0
         if len(parts) > 1:
             splits.extend(Split(parts=(part,)) for part in parts)
             continue
-        if small and (gathered + file.size > split_bytes or number == len(listing.files)):
-            splits.append(Split(parts=tuple(small)))
-            small, gathered = [], 0
         small.append(FilePart(file=number, size=file.size))
         gathered += file.size
     if small:

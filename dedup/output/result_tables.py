@@ -161,7 +161,7 @@ def write_result(
     if rows.kept != expected or rows.removed not in {removed, None} or not is_named:
         raise DedupError(
             f"output: kept and removed must be the {expected:,} and {removed:,} documents found (got "
-            f"{rows.kept:,} and {rows.removed:,}); did the input change while it was read?"
+            f"{rows.kept:,} and {rows.removed or gone:,}); did the input change while it was read?"
         )
     counts = Written(
         kept=rows.kept,

@@ -131,6 +131,17 @@ def test_a_group_of_no_more_than_the_part_of_a_core_stays_whole(tmp_path):
     assert [part.share for split in splits for part in split.parts] == [(0, 1), (0, 1)]
 
 
+def test_no_split_has_files_of_the_input_and_others(tmp_path):
+    for name, rows in (("own", 2), ("large", TABLE.num_rows), ("small", 2)):
+        pq.write_table(TABLE.slice(0, rows), tmp_path / f"{name}.parquet", row_group_size=50)
+    own, *others = (list_files([str(tmp_path / f"{name}.parquet")]).files[0] for name in ("own", "large", "small"))
+
+    splits = split_files(Listing(files=(own,), foreign=tuple(others)), max(own.size, others[1].size) * 3)
+
+    assert [{part.file for part in split.parts} for split in splits[:1] + splits[-1:]] == [{0}, {2}]
+    assert len(splits) > 3
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("split_bytes", [100, 1 << 30])
 def test_chosen_rows_are_read_alone(tmp_path, monkeypatch, name, split_bytes):
@@ -147,6 +158,22 @@ def test_chosen_rows_are_read_alone(tmp_path, monkeypatch, name, split_bytes):
     assert read(path, split_bytes, {}) == []
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrows"])
+def test_chosen_rows_of_string_views_are_read_alone(tmp_path, name):
+    """Of which pyarrow takes none by their places, nor joins batches where there is none."""
+    table = pa.table({"id": range(600), "text": pa.array([f"text {n}" for n in range(600)], pa.string_view())})
+    if name == "a.parquet":
+        pq.write_table(table, tmp_path / name)
+    else:
+        with pa.ipc.new_stream(str(tmp_path / name), table.schema) as writer:
+            writer.write_table(table, max_chunksize=100)
+
+    found = read(tmp_path / name, rows={0: np.array([150, 151, 599])})
+
+    assert column(found, "text") == ["text 150", "text 151", "text 599"]
+    assert column(read(tmp_path / name, rows={0: np.array([0])}), "text") == ["text 0"]
+
+
 @pytest.mark.parametrize("name", NAMES[:-1])
 def test_without_an_id_column_equal_rows_have_one_id_in_every_format(tmp_path, name):
     digests = column(read(place(tmp_path, name), id_column=""), "id")
@@ -154,6 +181,14 @@ def test_without_an_id_column_equal_rows_have_one_id_in_every_format(tmp_path, n
     assert digests == column(read(place(tmp_path, "a.parquet"), id_column=""), "id")
     assert len(set(digests)) == COUNT
     assert {len(each) for each in digests} == {32}
+
+
+def test_integers_of_any_width_tell_rows_apart(tmp_path):
+    wide = [f'{{"text": "", "n": {sign}{18446744073709551620 + n}}}' for n in range(3) for sign in ("", "-")]
+    nested = ['{"text": "", "n": [{"a": 1e30}]}', '{"text": "", "n": [{"a": 1000000000000000000000000000000}]}']
+    (tmp_path / "a.jsonl").write_text("\n".join([*wide, *nested]))
+
+    assert len({*column(read(tmp_path, id_column=""), "id")}) == len(wide) + len(nested)
 
 
 LINES = st.lists(st.sampled_from([b'{"id":1,"text":"a"}', b"", b"  ", b'{"text":"bcd","id":2}', b" {}"]), max_size=8)
@@ -185,7 +220,8 @@ def test_lines_are_cut_where_they_end(tmp_path_factory, lines, block, size, end)
     assert found == expected
 
 
-CELL = st.text(st.sampled_from('ab",\r\n é'), max_size=5)
+# A byte order mark that begins no file is a character.
+CELL = st.text(st.sampled_from('ab",\r\n é\ufeff'), max_size=5)
 
 
 @settings(deadline=None)
@@ -200,6 +236,22 @@ def test_cells_are_those_that_python_writes(tmp_path_factory, rows, block):
     assert column(pieces, "id") == [row[0] or None for row in rows]
     assert column(pieces, "text") == [row[1] or None for row in rows]
     assert column(pieces, "row") == list(range(len(rows)))
+
+
+@pytest.mark.parametrize("content", [b"\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b" \r\n"])
+def test_a_file_of_cells_without_any_has_no_row(tmp_path, content):
+    (tmp_path / "a.csv").write_text("id,text\n1,one\n")
+    (tmp_path / "b.csv").write_bytes(content)
+
+    assert column(read(tmp_path), "text") == ["one"]
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\xef\xbb\xbf \r\n{}"])
+def test_a_mark_alone_is_no_line(tmp_path, content):
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "one"}')
+    (tmp_path / "b.jsonl").write_bytes(content.replace(b"{}", b'{"id": 2, "text": "two"}'))
+
+    assert column(read(tmp_path), "text") == ["one", "two"][: 1 + content.endswith(b"}")]
 
 
 @settings(deadline=None)

@@ -281,4 +281,4 @@ def _take(batch: pa.RecordBatch, places: NDArray[np.int64]) -> pa.RecordBatch:
         # pyarrow takes no string views (which polars writes) and a few more: runs of rows as they lie.
         begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
         runs = zip(places[begins].tolist(), np.diff(begins, append=len(places)).tolist(), strict=True)
-        return pa.concat_batches([batch.slice(begin, count) for begin, count in runs])
+        return pa.concat_batches([batch.slice(0, 0), *(batch.slice(begin, count) for begin, count in runs)])

@@ -124,6 +124,8 @@ def _read_records(
     schema = None
     with damaged(file), open_bytes(file) as stream:
         for block in read_cells(stream, count_commas=True):
+            if not len(block.begins):
+                continue
             schema = _schema(block) if schema is None else schema
             if records.is_past(block, rows):
                 return
@@ -148,7 +150,9 @@ def _schema(block: Block) -> pa.Schema:
     header = block.data[block.begins[0] : block.ends[0]].removeprefix(BOM)
     count = int(block.commas[0]) + 1
     names = _parse(header, count, range(count))
-    cells = [(column[0].as_py() or b"").decode("utf-8", "replace") for column in names.columns]
+    cells = [
+        (cell or b"").decode("utf-8", "replace") for column in names.columns for cell in column.to_pylist() or [b""]
+    ]
     return pa.schema([pa.field(cell, pa.string()) for cell in cells])
 
 
@@ -158,6 +162,9 @@ def _parse(content: bytes, count: int, chosen: Sequence[int]) -> pa.RecordBatch:
     kept = [names[place] for place in chosen]
     if not content:
         return pa.RecordBatch.from_pydict({name: pa.array([], pa.binary()) for name in kept})
+    if content.startswith(BOM):
+        # pyarrow takes one off, which is of a text unless it begins the file.
+        content = BOM + content
     table = pc.read_csv(
         pa.BufferReader(content),
         read_options=pc.ReadOptions(use_threads=False, block_size=len(content) + 1, column_names=names),
@@ -191,7 +198,7 @@ def read_cells(stream: Stream, *, count_commas: bool = False) -> Iterator[Block]
         is_last = not chunk
         block, rest = _cut_cells(rest + chunk, count_commas=count_commas, is_first=is_first, is_last=is_last)
         if block.data:
-            block = records.drop_blank(replace(block, line=line))
+            block = records.drop_blank(replace(block, line=line), begins_file=is_first)
             yield replace(block, rows=np.arange(row, row + len(block.begins)))
             line, row, is_first = line + block.data.count(b"\n"), row + len(block.begins), False
 
@@ -250,7 +257,7 @@ def _find_quotes(data: bytes, values: NDArray[np.uint8], *, begin: int) -> NDArr
 
 
 def _find_cell(record: bytes, place: int) -> re.Match[bytes]:
-    position = len(BOM) if record.startswith(BOM) else 0
+    position = 0
     for _ in range(place):
         position = _CELL.match(record, position).end() + 1  # type: ignore[union-attr] # it matches nothing too
     found = _CELL.match(record, position)

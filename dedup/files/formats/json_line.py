@@ -12,6 +12,8 @@ from dedup.files.delete_spans import delete_spans
 from dedup.files.formats.records import BOM, SHOWN_LENGTH
 from dedup.files.systems import redact
 
+LONGEST = 2.0**63
+"""Least number that may be an integer of more bits than orjson keeps."""
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
@@ -24,11 +26,26 @@ def parse(line: bytes) -> dict[str, Any] | None:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
-        try:
-            value = json.loads(line.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            return None
+        return parse_exactly(line)
     return value if isinstance(value, dict) else None
+
+
+def parse_exactly(line: bytes) -> dict[str, Any] | None:
+    """Return the object in a line, with integers of more than 64 bits, which `parse` rounds; None without one."""
+    try:
+        value = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def may_be_rounded(value: object) -> bool:
+    """Tell whether a value that `parse` has read holds a float that may be an integer of more than 64 bits."""
+    if isinstance(value, float):
+        return abs(value) >= LONGEST
+    if isinstance(value, dict):
+        return any(map(may_be_rounded, value.values()))
+    return isinstance(value, list) and any(map(may_be_rounded, value))
 
 
 def delete_from_line(line: bytes, name: str, begins: Sequence[int], ends: Sequence[int]) -> bytes:

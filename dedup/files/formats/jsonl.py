@@ -32,7 +32,7 @@ from dedup.files.formats.format import (
     damaged,
     open_bytes,
 )
-from dedup.files.formats.json_line import clear_members, delete_from_line, parse
+from dedup.files.formats.json_line import clear_members, delete_from_line, may_be_rounded, parse, parse_exactly
 from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Clearer, Eraser, RecordFormat
 from dedup.files.orders import to_keys
 from dedup.files.storage import OutputFile
@@ -237,9 +237,9 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
         found = pluck(role, *rule)
         texts.append(_to_sets(found, *named[role]) if columns.has_sets else _to_array(found, kind))
     if not columns.id:
-        counted = values
+        counted = [_read_exactly(objects, number, value) for number, value in enumerate(values)]
         if columns.aside:
-            counted = [{name: value[name] for name in value if name not in columns.aside} for value in values]
+            counted = [{name: value[name] for name in value if name not in columns.aside} for value in counted]
         ids = pa.array([digest_object(value).hex() for value in counted], pa.string())
     else:
         ids = _to_array(pluck("id", *ID_KINDS[id_type]), id_type)
@@ -255,6 +255,14 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise DataError(f"{VECTOR_SETTING}: {columns.vector!r} must be {VECTOR_RULE} ({error})") from error
     return gather(ids, join_columns(texts), sources, objects.rows, *more, vectors=vectors)
+
+
+def _read_exactly(objects: _Objects, number: int, value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without integers that `parse` has rounded."""
+    if not may_be_rounded(value):
+        return value
+    line = objects.block.join([objects.places[number]])
+    return parse_exactly(line.removeprefix(BOM)) or value
 
 
 def _to_sets(values: list[list[Any] | None], name: str, setting: str) -> pa.Array:
@@ -390,7 +398,8 @@ def read_lines(stream: Stream, begin: int = 0, end: int | None = None) -> Iterat
                 begins = begins[: np.searchsorted(begins, end - place)]
                 stops = stops[: len(begins)]
                 data = data[: stops[-1]]
-            yield records.drop_blank(Block(data=data, begins=begins, ends=stops, rows=place + begins, line=line))
+            block = Block(data=data, begins=begins, ends=stops, rows=place + begins, line=line)
+            yield records.drop_blank(block, begins_file=not place)
             line, place = line + len(begins), place + len(data)
         if not chunk:
             return
