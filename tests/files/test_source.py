@@ -17,7 +17,7 @@ from pyarrow import orc
 from dedup.errors import DataError, SchemaError
 from dedup.files.formats import csv as cells
 from dedup.files.formats import jsonl, records
-from dedup.files.listing import COMPRESSIONS, list_files
+from dedup.files.listing import COMPRESSIONS, Listing, list_files
 from dedup.files.source import open_source
 from dedup.files.splits import MOST_SHARES, split_files
 from dedup.run.local import list_splits
