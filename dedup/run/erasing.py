@@ -90,22 +90,26 @@ class Erasing:
         Parameters
         ----------
         has_rows
-            Whether it may have rows of them; its tables can name them in any case.
+            Whether the store says that it had rows of them. An output can have some that the store does not tell of: of
+            an id that was deleted and came again, and of copies without an id column.
         """
         self._clean_rest(output)
         published = PublishedOutput(output)
+        located = [(file, rows) for file, rows in published.locate_rows(self.ids) if len(rows)]
+        has_rows |= bool(located)
         for name in DROPS:
             for entry in self.storage.list(f"{published.path}/{name}"):
                 if entry.path.endswith(".parquet"):
                     self._clean_table(name, f"{published.path}/{name}/{entry.path}")
         if has_rows:
-            for file, rows in published.locate_rows(self.ids):
-                self._take_rows(file, rows)
             self._drop_sketch(f"{published.path}/{SKETCH}")
         if published.config.output.mode == "annotate":
             for file in list_files([f"{published.path}/annotated"]).files:
                 self._clean_notes(file)
         self._clean_report(published, has_rows=has_rows)
+        # Last, since after a crash they tell that all this is to be done.
+        for file, rows in located:
+            self._take_rows(file, rows)
 
     def _drop_sketch(self, folder: str) -> None:
         """Delete a sample of shingles, which does not say whose they are."""
@@ -169,8 +173,6 @@ class Erasing:
             pq.write_table(table, stream, compression="zstd")
 
     def _take_rows(self, file: InputFile, rows: Rows) -> None:
-        if not len(rows):
-            return
         with self.change(file.path):
             if file.format.id_column:
                 self.storage.delete(file.path)

@@ -221,6 +221,34 @@ def test_a_batch_written_once_more_is_known_by_both_outputs(filled):
     assert not PublishedOutput(f"{folder}/more").find([rows[2]["id"]])
 
 
+def test_an_id_that_was_deleted_and_came_again_is_erased_where_it_was_first(tmp_path):
+    rows, store = make_rows(lambda number: FIRST + number), Store(tmp_path / "store")
+    given = {"id_column": "id", "engine": "memory"}
+    store.add(rows[:8], "a", tmp_path / "a", **given)
+    store.delete([rows[0]["id"]])
+    store.add([{**rows[0], "text": rows[20]["text"]}, rows[24]], "b", tmp_path / "b", **given)
+
+    store.erase([rows[0]["id"]])
+
+    own = list_traces(rows[0])[0]
+    assert [path for path, content in read_all(tmp_path).items() if any(each in content for each in own)] == []
+
+
+@pytest.mark.parametrize("layers", [["near"], ["exact", "near"]])
+def test_copies_without_an_id_column_are_erased_with_the_first(tmp_path, layers):
+    store, rows = Store(tmp_path / "store"), [{"text": row["text"]} for row in make_rows(str)]
+    for number, part in enumerate((rows[:4], rows[2:6])):
+        (tmp_path / f"in{number}").mkdir()
+        write(tmp_path / f"in{number}" / "rows", part, "jsonl")
+        store.add(tmp_path / f"in{number}", f"{number}", tmp_path / f"{number}", settings={"layers": layers})
+
+    store.erase(texts=[rows[3]["text"]])
+
+    left = read_all(tmp_path)
+    assert [path for path, content in left.items() if rows[3]["text"].encode() in content] == []
+    assert any(rows[4]["text"].encode() in content for content in left.values())
+
+
 def test_what_was_admitted_is_erased_too(filled):
     folder, _, store = filled
     row = {"id": 8_000_000_001, "text": " ".join(f"admitted{place}" for place in range(30))}
