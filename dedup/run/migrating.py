@@ -25,6 +25,7 @@ from dedup.store.migrating import (
     cut_over,
     find_changes,
     find_disagreements,
+    find_moved,
     find_needs,
     find_strays,
     list_batches,
@@ -86,6 +87,8 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config, 
         for past in list_batches(old):
             if past.name in done:
                 continue
+            if moved := find_moved(before, Snapshot(tables=new, state=read_state(new)), past.name):
+                delete_ids(new, moved, readmit=True)
             if needs:
                 outputs = tuple(state.outputs.get(past.name, ()))
                 is_anew = past.operation == "reelect"

@@ -130,7 +130,7 @@ def to_signatures(rows: pa.Table, low: Bytes, keys: Bytes | Hashes) -> pa.Table:
     low, keys
         As from `Signer.sign`.
     """
-    none = pa.array(np.zeros(rows.num_rows, np.int64))
+    none = pa.array(np.zeros(rows.num_rows, np.int32))
     places = {"split": none, "file": none, "row": pa.array(np.arange(rows.num_rows))}
     signed = {"band_keys": blocks.rows(keys.view(np.uint8)), "signature": blocks.rows(low)}
     return pa.table({**dict(zip(rows.schema.names, rows.columns, strict=True)), **places, **signed})

@@ -150,6 +150,17 @@ def find_strays(old: Snapshot, new: Snapshot) -> tuple[list[str], int]:
     return stray["id"].cast(pa.string()).to_pylist(), int(np.count_nonzero(~is_in(known, held)))
 
 
+def find_moved(old: Snapshot, new: Snapshot, batch: str) -> list[str]:
+    """Return the ids of a batch that the new store has of others: they were deleted from these and came again."""
+    if not new.state.number:
+        return []
+    mine, theirs = (each.read("documents", ["doc_id", "id", "batch"]) for each in (new, old))
+    others, own = mine.filter(pc.not_equal(mine["batch"], batch)), theirs.filter(pc.equal(theirs["batch"], batch))
+    moved = pa.array(is_in(others["doc_id"].to_numpy(), np.sort(own["doc_id"].to_numpy())))
+    found: list[str] = others["id"].filter(moved).cast(pa.string()).to_pylist()
+    return found
+
+
 def find_changes(old: Snapshot, new: Snapshot) -> pa.Table:
     """Return the documents whose lot is another in the new store: id, batch, was_kept, is_kept."""
     rows = old.read("documents", ["doc_id", "id", "batch"])
@@ -205,6 +216,11 @@ def cut_over(old: Tables, new: Tables, state: State) -> None:
         When the store has changed since.
     """
     other = Snapshot(tables=new, state=read_state(new))
+    # Of a store that holds no shingle sets there is a table more.
+    for name in other.state.segments.keys() - state.segments.keys():
+        old.create(name, other.layout(name).schema)
+    every = {**dict.fromkeys(other.state.segments, ()), **state.segments}
+    state = replace(state, segments=every, versions={**dict.fromkeys(every, 0), **state.versions})
     # Of two rows of a document the one of the later state counts.
     state = replace(state, number=max(state.number, other.state.number))
     writing = Writing(old, state)
@@ -214,7 +230,7 @@ def cut_over(old: Tables, new: Tables, state: State) -> None:
             with narrow(old.path):
                 old.storage.copy(f"{new.path}/{name}/{file.path}", f"{old.path}/{name}/{path}")
             writing.files.setdefault(name, []).append(replace(file, path=path, segment=writing.segment))
-        writing.replaced[name] = [*state.segments[name]]
+    writing.replaced |= {name: [*segments] for name, segments in state.segments.items()}
     taken = {name: getattr(other.state, name) for name in ("spec", "settings", "searched", "sets")}
     writing.finish(replace(state, **taken), Label(operation="cut over"))
 

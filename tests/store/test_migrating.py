@@ -118,6 +118,43 @@ def test_what_was_deleted_stays_deleted_and_what_comes_meanwhile_is_taken_over(p
     assert check(new, mend=False) == []
 
 
+@pytest.mark.parametrize("way", OTHER)
+@pytest.mark.parametrize("twice", [False, True])
+def test_what_was_deleted_and_came_again_is_of_the_batch_that_brought_it_again(place, way, twice):
+    if twice:
+        assert migrate(place, *OTHER[way]) == 0
+    gone = [*PARTS["a"]][:3]
+    take_down(place, place.store, gone)
+    again = {"again": {gone[0]: TEXTS[7], gone[1]: "a text of its own"}}
+    assert place.add("again", again["again"]) == 0
+    assert migrate(place, *OTHER[way], f"--input=again={place.folder / 'again.parquet'}") == 0
+
+    new, left = Tables(str(place.folder / "new")), {key: text for key, text in PARTS["a"].items() if key not in gone}
+    whole = build(place, *OTHER[way], parts={**PARTS, "a": left, **again})
+    assert list_edges(new) == list_edges(whole)
+    assert list_members(new).keys() == list_members(whole).keys()
+    assert check(new, mend=False) == []
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_store_cuts_over_to_one_with_shingle_sets_or_without(place, held):
+    settings = ("--set", f"shingles.stored={str(held).lower()}")
+    if held:
+        place.store = place.folder / "without"
+        for name, texts in PARTS.items():
+            assert place.add(name, texts, "--set", "shingles.stored=false", output=f"{name}-without") == 0
+    before = list_edges(Tables(str(place.store)))
+    assert migrate(place, *settings, "--cut-over") == 0
+
+    now = Tables(str(place.store))
+    assert read_state(now).has_sets == held
+    assert list_edges(now) == before
+    assert check(now, mend=False) == []
+    assert dedup.lookup(now.path, TEXTS[6:7])[0]
+    assert place.add("late", numbered(TEXTS[:4], 950), *settings) == 0
+    assert check(now, mend=False) == []
+
+
 @pytest.mark.parametrize("way", [pytest.param("from its sets", marks=pytest.mark.full), "from texts"])
 def test_a_store_that_cuts_over_is_the_other_from_one_commit_on_and_goes_on_from_there(place, way, capsys):
     opened = View.open(str(place.store))
