@@ -299,7 +299,7 @@ def read_request(body: bytes | bytearray) -> Request:
     """
     try:
         documents = orjson.loads(body)["documents"]
-        texts = [each["text"] or "" for each in documents]
+        texts = ["" if each["text"] is None else each["text"] for each in documents]
         ids = [each["id"] for each in documents if "id" in each]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError('body: must be {"documents": [{"text": ...}, ...]} in JSON') from error
@@ -362,5 +362,6 @@ def serve(store: Store, token: str, *, host: str, port: int, tell: Callable[[str
 def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port))
-    except OSError as error:
-        raise ConfigError(f"--host {host} --port {port}: must be an address that is free ({error.strerror})") from error
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"--host {host} --port {port}: must be an address that is free ({reason})") from error

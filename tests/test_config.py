@@ -231,6 +231,8 @@ def test_file_wins_over_preset(tmp_path):
         ("seed=1_000", Config(seed=1000)),
         ("components.engine=driver", Config(components=Components(engine="driver"))),
         ("lsh={bands = 9, rows = 13}", Config(lsh=Lsh(bands=9, rows=13))),
+        ("alerts.removal_rate_above=.5", Config(alerts=Alerts(removal_rate_above=0.5))),
+        ("input.text_column=.5", Config(input=Input(text_column=".5"))),
         ("alerts.removal_rate_above=1", Config(alerts=Alerts(removal_rate_above=1.0))),
         ("alerts.removal_rate_above=", Config()),
     ],

@@ -286,7 +286,8 @@ def _parse_value(key: str, text: str, *, quoted: bool = False) -> Any:  # noqa: 
     value: Any = text.strip() if quoted else text
     if quoted or kind is not str:
         with contextlib.suppress(ValueError, RecursionError):
-            parsed = tomllib.loads(f"value = {text}")
+            # TOML asks for a digit before the point.
+            parsed = tomllib.loads("value = " + re.sub(r"^\s*\.(?=[0-9])", "0.", text))
             # A line break can smuggle in further keys: such a text is no single value. A column may be called 1.
             known = str if kind is str else str | list if kind == Texts else object
             if parsed.keys() == {"value"} and isinstance(parsed["value"], known):

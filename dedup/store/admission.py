@@ -26,7 +26,7 @@ from dedup.layers.near import comparison
 from dedup.layers.near.comparison import SignedSets
 from dedup.store.arrays import distinct, is_in
 from dedup.store.journal import Journal, Position, list_columns, read_journal
-from dedup.store.lookup import View
+from dedup.store.lookup import View, to_strings
 from dedup.store.resident import Keyed, Resident, find_met, insert
 from dedup.store.schemas import KEYED
 from dedup.store.snapshot import Snapshot
@@ -237,7 +237,7 @@ class Admission:
             When the storage fails; whether the documents were admitted is unknown then.
         """
         bounds = [*pairwise(accumulate((len(each.texts) for each in requests), initial=0))]
-        texts = pa.array([text for each in requests for text in each.texts], pa.string())
+        texts = to_strings([text for each in requests for text in each.texts])
         ids, is_named = self._name(requests, texts)
         group = self._sign(ids, self._shingle(texts))
         is_stored = is_in(np.array(group.doc_ids), self._resident.doc_ids)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from dedup.errors import DataError
+from dedup.files.formats.jsonl import mend
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.hashspec import HashSpec
@@ -85,7 +87,7 @@ class View:
             yield from self._look_up(part, least)
 
     def _look_up(self, texts: Sequence[str], least: float) -> list[list[Match]]:
-        found = shingle_texts(pa.array(texts, pa.string()), self.spec.shingle_size, self.tokenizer)
+        found = shingle_texts(to_strings(texts), self.spec.shingle_size, self.tokenizer)
         sets = found.shingles, found.offsets
         _, keys = self.snapshot.state.signer.sign(*sets)
         links, _ = find_links(self.snapshot, sets, keys, least)
@@ -141,3 +143,20 @@ def lookup(
         When the key, or Unicode's data, are others than the store's.
     """
     return list(View.open(store, key_file=key_file).look_up(texts, threshold=threshold))
+
+
+def to_strings(texts: Sequence[str]) -> pa.Array:
+    """Return texts as those of JSON lines are read: halves of surrogate pairs are replaced.
+
+    Raises
+    ------
+    DataError
+        When one is no string.
+    """
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([mend(each) if isinstance(each, str) else each for each in texts], pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        wrong = next((each for each in texts if not isinstance(each, str | None)), error)
+        raise DataError(f"texts: must be strings (got {wrong!r})") from error

@@ -14,7 +14,7 @@ from pyarrow import csv
 
 import dedup
 from dedup.cli import lookup as cli
-from dedup.errors import ConfigError, StorageError
+from dedup.errors import ConfigError, DataError, StorageError
 from dedup.kernels.sets.jaccard import jaccard
 from dedup.store.lookup import View
 from dedup.store.tables import Tables
@@ -100,6 +100,15 @@ def test_rows_without_a_column_of_texts_are_refused_by_name(tables, tmp_path, ca
     pq.write_table(pa.table({"id": [1], "body": ["x"]}), tmp_path / "a.parquet")
     assert cli.main([tables.path, "--input", f"{tmp_path}/a.parquet"]) == 2
     assert "must have a column 'text' (got id, body)" in capsys.readouterr().err
+
+
+def test_texts_are_strings_and_halves_of_surrogate_pairs_are_replaced_in_them(tables):
+    view = View.open(tables.path)
+    whole = [*view.look_up([f"{TEXTS[0]} \ufffd"])]
+
+    assert [*view.look_up([f"{TEXTS[0]} \ud800"])] == whole
+    with pytest.raises(DataError, match=r"texts: must be strings \(got 5\)"):
+        [*view.look_up(["a", 5])]
 
 
 def test_what_is_deleted_is_not_found(tables):
