@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dedup.files.columns import find
-from dedup.files.conversion import is_binary
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.span_offsets import unite_spans
 
@@ -52,16 +51,20 @@ def delete_spans(text: str, begins: Sequence[int], ends: Sequence[int]) -> str:
 
 
 def delete_from_texts(texts: pa.Array, rows: Rows, spans: Spans) -> pa.Array:
-    """Return texts of the given rows without the spans of their rows; of the same type."""
+    """Return texts of the given rows, strings or bytes, without the spans of their rows; of the same type.
+
+    What is no UTF-8 is replaced in the texts that lose spans, as they were read; all other texts stay as they are.
+    """
     wanted = np.isin(rows, list(spans))
     if not wanted.any():
         return texts
     places = pa.array(np.flatnonzero(wanted))
+    contents = texts.take(places).cast(pa.large_binary()).to_pylist()
     shorter = [
-        None if text is None else delete_spans(text, *spans[row])
-        for text, row in zip(texts.take(places).to_pylist(), rows[wanted].tolist(), strict=True)
+        None if content is None else delete_spans(content.decode("utf-8", "replace"), *spans[row]).encode()
+        for content, row in zip(contents, rows[wanted].tolist(), strict=True)
     ]
-    return pc.replace_with_mask(texts, pa.array(wanted), pa.array(shorter, texts.type))
+    return pc.replace_with_mask(texts, pa.array(wanted), pa.array(shorter, pa.large_binary()).cast(texts.type))
 
 
 def delete_from_rows(rows: pa.Table, numbers: Rows, spans: Spans, *, column: str, path: str) -> pa.Table:
@@ -91,7 +94,16 @@ def _delete_from_column(column: pa.Array, fields: Sequence[str], rows: Rows, spa
         columns[place] = _delete_from_column(columns[place], fields[1:], rows, spans)
         mask = column.is_null() if column.null_count else None
         return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
-    plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
-    of_text = pa.large_string() if pa.types.is_large_string(plain.type) or is_binary(plain.type) else pa.string()
-    shorter = delete_from_texts(plain.cast(of_text), rows, spans).cast(plain.type)
-    return shorter.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else shorter
+    if pa.types.is_dictionary(kind):
+        shorter = delete_from_texts(_without_views(column.dictionary).take(column.indices), rows, spans)
+        encoded = shorter.dictionary_encode()
+        return pa.DictionaryArray.from_arrays(
+            encoded.indices.cast(kind.index_type), encoded.dictionary.cast(kind.value_type), ordered=kind.ordered
+        )
+    return delete_from_texts(_without_views(column), rows, spans).cast(kind)
+
+
+def _without_views(texts: pa.Array) -> pa.Array:
+    """Return texts of a type of which pyarrow takes some."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return texts.cast(views.get(texts.type, texts.type))

@@ -60,6 +60,29 @@ def test_a_column_keeps_its_type_and_the_others_all(tmp_path, kind):
     assert found["text"].to_pylist() == [text.encode() if encode else text for text in SHORT]
 
 
+def test_categories_of_polars_are_cut(tmp_path):
+    kind = pa.dictionary(pa.uint32(), pa.string_view())
+    values = pa.DictionaryArray.from_arrays(pa.array(range(5), pa.uint32()), pa.array(TEXTS, pa.string_view()))
+    with pa.ipc.new_file(tmp_path / "a.arrow", pa.schema([("id", pa.int64()), ("text", kind)])) as writer:
+        writer.write_batch(pa.record_batch([pa.array(range(5)), values], ["id", "text"]))
+
+    found = pa.ipc.open_file(cut_file(tmp_path / "a.arrow", tmp_path)).read_all()["text"]
+    assert (found.type, found.to_pylist()) == (kind, SHORT)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_binary()])
+def test_texts_that_are_no_utf8_are_cut_as_they_are_read_and_others_stay(tmp_path, kind):
+    contents = [TEXTS[0].encode(), b"\xff" + TEXTS[1].encode()[2:], b"\xff stays \xfe", b""]
+    table = pa.table({"id": range(4), "text": pa.array(contents, pa.binary()).cast(kind, safe=False)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = open_source(list_files([str(tmp_path / "a.parquet")]), id_column="id", text_column="text")
+    cuts = Cuts(*(np.array(each, np.int64) for each in ((0, 1), (4, 0), (8, 2))))
+    write(source, 0, np.empty(0, np.int64), kept_folder=str(tmp_path / "kept"), cuts=cuts)
+
+    found = pq.read_table(tmp_path / "kept" / "a.parquet")["text"].cast(pa.binary()).to_pylist()
+    assert found == [SHORT[0].encode(), contents[1].decode("utf-8", "replace")[2:].encode(), *contents[2:]]
+
+
 def test_a_field_of_structs_is_cut_where_it_is(tmp_path):
     bodies = [{"body": {"text": text, "n": number}, "k": None} for number, text in enumerate(TEXTS)]
     pq.write_table(pa.table({"id": range(5), "doc": bodies}), tmp_path / "a.parquet")
