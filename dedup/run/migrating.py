@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from dedup.errors import ConfigError, DataError
+from dedup.errors import ConfigError, DataError, suggest
 from dedup.files.systems import redact
 from dedup.layers import NEAR
 from dedup.run.apart import check_store
@@ -129,7 +129,11 @@ def _check(state: State, config: Config, spec: HashSpec, where: str) -> list[str
 
 
 def _check_inputs(old: Tables, needs: list[str], inputs: Mapping[str, str]) -> None:
-    missing = [past.name for past in list_batches(old) if past.name not in inputs]
+    known = [past.name for past in list_batches(old)]
+    missing = [name for name in known if name not in inputs]
+    for name in inputs:
+        if name not in known:
+            raise ConfigError(f"--input: must name a batch of the store (got {name!r}{suggest(name, known)})")
     if needs and missing:
         raise ConfigError(
             f"--input: must give the files of every batch as BATCH=PATH, since another {', '.join(needs)} needs their "
