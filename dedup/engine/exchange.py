@@ -138,7 +138,7 @@ def meet(
     source: SparkRows,
     pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]],
     payload: SparkRows,
-    compare: Callable[[pa.Table, Pairs, Pairs], Iterable[pa.RecordBatch | Tally]],
+    compare: Callable[[pa.Table, Pairs], Iterable[pa.RecordBatch | Tally]],
     ending: Ending,
     *,
     meeting: Meeting,
@@ -157,8 +157,7 @@ def meet(
         `doc_id` and what the comparison needs of a document, of every document that has a pair, and its `target`:
         ADDRESSED; all go to the one cell of `meeting.whole`.
     compare
-        Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
-        yields rows, which `ending` takes.
+        Given the payload of a cell's documents and the ids of its distinct pairs, yields rows, which `ending` takes.
     """
 
     def send_pairs(batches: Batches) -> Batches:
@@ -176,21 +175,12 @@ def meet(
         if pairs is None:
             return
         left, right = distinct(*(pairs[name].to_numpy() for name in ("left_id", "right_id")))
-        known = np.empty(0, np.int64) if documents is None else documents["doc_id"].to_numpy()
-        left_rows, right_rows = (_look_up(known, ends) for ends in (left, right))
-        yield from compare(documents, (left, right), (left_rows, right_rows))
+        if documents is None:
+            raise ValueError(f"every document of a pair must be given (got none of {left[0]})")
+        yield from compare(documents, (left, right))
 
     parts = [(source, send_pairs), (payload, send_whole if meeting.whole else iter)]
     return bring(parts, receive, ending, meeting.cells)
-
-
-def _look_up(ids: Integers, wanted: Integers) -> Integers:
-    """Return where each id stands; a missing one would otherwise be taken for its neighbour."""
-    order = np.argsort(ids, kind="stable")
-    rows = order.take(np.searchsorted(ids, wanted, sorter=order), mode="clip")
-    if not np.array_equal(ids[rows], wanted):
-        raise ValueError(f"every document of a pair must have a payload (got none of {wanted[ids[rows] != wanted][0]})")
-    return rows
 
 
 def distinct(left: Integers, right: Integers) -> Pairs:

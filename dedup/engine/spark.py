@@ -363,9 +363,7 @@ def _count_emitted(work: Work, batches: Batches) -> Iterator[pa.RecordBatch | Ta
     yield tally
 
 
-def _compare_cell(
-    comparison: Comparison[Any], documents: pa.Table, pairs: Pairs, _: Pairs
-) -> Iterator[pa.RecordBatch | Tally]:
+def _compare_cell(comparison: Comparison[Any], documents: pa.Table, pairs: Pairs) -> Iterator[pa.RecordBatch | Tally]:
     """Compare the pairs of a cell."""
     wanted = np.unique(np.concatenate(pairs))
     prepared = comparison.prepare(take_documents(documents, wanted))

@@ -17,8 +17,8 @@ from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets.pairs import decode
 from dedup.layers.near import comparison, election, templates
-from dedup.layers.near.members import find_members
-from dedup.layers.near.tables import Connection, sets_size
+from dedup.layers.near.members import compare_all, find_members
+from dedup.layers.near.tables import Connection
 from dedup.settings.keeping import FOREIGN
 from dedup.store.arrays import look_up
 from dedup.store.growth import Settled, list_ends, list_links, name_ends
@@ -288,8 +288,7 @@ def _answer(
     ends, ends_count = list_ends(engine, f"{name}_ends", asked)
     wanted = engine.join(ends, heads, "doc_id")
     sets = find_sets(engine, step.snapshot, f"{name}_sets", wanted, count=step.count, expected=ends_count)
-    compare = comparison.verify(0.0, near_misses=False)
-    return engine.compare(name, asked, sets.rows, compare, sets_size(sets, count))
+    return compare_all(engine, sets, name, asked, count)
 
 
 def _take_members(batches: Batches) -> Batches:

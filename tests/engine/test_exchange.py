@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.exchange import drop_repeated, list_cells, meet, spread
+from dedup.engine.pairing import take_documents
 from dedup.engine.placement import Meeting
 from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Uncounted
@@ -36,9 +37,16 @@ def list_pairs(batch):
     yield batch["left_id"].to_numpy(), batch["right_id"].to_numpy()
 
 
-def name_both(documents, pairs, numbers):
+def place(documents, pairs):
+    """Return the documents of pairs, and the places of both ends among them."""
+    wanted = np.unique(np.concatenate(pairs))
+    return take_documents(documents, wanted), [np.searchsorted(wanted, side) for side in pairs]
+
+
+def name_both(documents, pairs):
     """Yield pairs with the names of both documents."""
-    names = [documents["name"].take(pa.array(places)).combine_chunks() for places in numbers]
+    found, numbers = place(documents, pairs)
+    names = [found["name"].take(pa.array(places)).combine_chunks() for places in numbers]
     yield pa.RecordBatch.from_arrays([*map(pa.array, pairs), *names], names=MET.names)
 
 
@@ -85,8 +93,9 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
     def pairs_of(batch):
         yield batch["left_id"].to_numpy(), batch["right_id"].to_numpy()
 
-    def compare(documents, pairs, numbers):
-        loads = documents["load"].to_pylist()
+    def compare(documents, pairs):
+        found, numbers = place(documents, pairs)
+        loads = found["load"].to_pylist()
         for ends, places in zip(pairs, numbers, strict=True):
             assert [loads[place] for place in places] == [f"payload {doc_id}" for doc_id in ends]
         arrived = np.concatenate((documents["doc_id"].to_numpy(), np.full(1, -pairs[0].size)))
@@ -106,8 +115,9 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
 
 
 def test_a_document_that_is_missing_is_no_other(spark):
-    with pytest.raises(PythonException, match=r"must have a payload \(got none of 2\)"):
-        bring(spark, [(1, 2)], [1, 3], Meeting(groups=1, whole=True)).collect()
+    for ids, missing in (([1, 3], 2), ([], 1)):
+        with pytest.raises(PythonException, match=rf"must be given \(got none of {missing}\)"):
+            bring(spark, [(1, 2)], ids, Meeting(groups=1, whole=True)).collect()
 
 
 def test_no_pair_meets_nobody(spark):

@@ -30,7 +30,6 @@ from dedup.layers.near.tables import (
     Signatures,
     count_sets,
     join_sets,
-    sets_size,
 )
 from dedup.layers.near.uncompared import verify_sample
 from dedup.tables import arrow
@@ -330,52 +329,34 @@ class NearLayer(Layer):
         if not bucketing.uncompared:
             return Lost(documents=bucketing.undecided)
         with self.stages.time("uncompared"):
-            lost = self._draw_uncompared(engine, signatures, bucketing, sets, connected)
+            share = lsh.uncompared_share(bucketing.uncompared)
+            assert bucketing.linked is not None, "the exact search leaves no pair uncompared"
+            lost = verify_sample(
+                engine,
+                bucketing.linked,
+                signatures.searched,
+                sets,
+                connected.components,
+                threshold=self.search.threshold,
+                least=self.search.least_estimate,
+                cap=self.search.cap,
+                share=share,
+                size=self._size_pairs(bucketing.uncompared * share, bucketing.members, signatures.counts),
+            )
+            lost = replace(lost, documents=bucketing.undecided)
         self.stages.note("uncompared", lost)
         return lost
-
-    def _draw_uncompared(
-        self,
-        engine: Engine[Rows],
-        signatures: Signatures[Rows],
-        bucketing: Bucketing[Rows],
-        sets: ShingleSets[Rows],
-        connected: Connection[Rows],
-    ) -> Lost:
-        share = lsh.uncompared_share(bucketing.uncompared)
-        assert bucketing.linked is not None, "the exact search leaves no pair uncompared"
-        lost = verify_sample(
-            engine,
-            bucketing.linked,
-            signatures.searched,
-            sets,
-            connected.components,
-            threshold=self.search.threshold,
-            least=self.search.least_estimate,
-            cap=self.search.cap,
-            share=share,
-            size=self._size_pairs(bucketing.uncompared * share, bucketing.members, signatures.counts),
-        )
-        return replace(lost, documents=bucketing.undecided)
 
     def _measure_recall(
         self, engine: Engine[Rows], labels: Labels, sets: ShingleSets[Rows], components: Rows
     ) -> Labeled:
         with self.stages.time("recall"):
-            found = self._compare_labels(engine, labels, sets, components)
+            pairs = labels.list_compared()
+            given = engine.parallelise("labeled_pairs", pairs)
+            compared = engine.collect(compare_all(engine, sets, "labeled", given, pairs.num_rows))
+            found = Labeled(given=labels.given, points=labels.measure_recall(engine, compared, components))
         self.stages.note("recall", found)
         return found
-
-    def _compare_labels(
-        self, engine: Engine[Rows], labels: Labels, sets: ShingleSets[Rows], components: Rows
-    ) -> Labeled:
-        pairs = labels.list_compared()
-        size = sets_size(sets, pairs.num_rows)
-        compare = comparison.verify(0.0, near_misses=False)
-        compared = engine.collect(
-            engine.compare("labeled", engine.parallelise("labeled_pairs", pairs), sets.rows, compare, size)
-        )
-        return Labeled(given=labels.given, points=labels.measure_recall(engine, compared, components))
 
 
 def _list_heads(batches: Batches) -> Batches:

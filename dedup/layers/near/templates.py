@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, once, read_histogram
 from dedup.kernels import Integers
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.bounds import find_bounds
@@ -76,17 +76,7 @@ def list_members(batches: Batches, *, cap: int) -> Batches:
         yield pa.RecordBatch.from_arrays([pa.array(doc_ids)], schema=MEMBERS)
 
 
-def _drop_repeated(batches: Batches) -> Batches:
-    last: int | None = None
-    for batch in batches:
-        doc_ids = np.unique(batch["doc_id"].to_numpy())
-        if doc_ids.size:
-            first = int(doc_ids[0] == last)
-            last = int(doc_ids[-1])
-            yield pa.RecordBatch.from_arrays([pa.array(doc_ids[first:])], schema=MEMBERS)
-
-
-DISTINCT = Shuffle(emitted=MEMBERS, by=("doc_id",), work=_drop_repeated, schema=MEMBERS)
+DISTINCT = once(MEMBERS)
 """Documents with repetitions -> each once."""
 
 
