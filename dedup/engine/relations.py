@@ -60,11 +60,22 @@ class TableScan:
         yield from found.select([*columns]).replace_schema_metadata().to_batches(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """Columns under other names."""
+@dataclass(frozen=True)
+class _Derived:
+    """Rows made of each fragment of others."""
 
     of: Relation
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """See `Relation.fragments`."""
+        return self.of.fragments
+
+
+@dataclass(frozen=True)
+class Projection(_Derived):
+    """Columns under other names."""
+
     names: Mapping[str, str]
     """Names of before by those of now."""
 
@@ -73,33 +84,22 @@ class Projection:
         """See `Relation.schema`."""
         return pa.schema([self.of.schema.field(old).with_name(new) for new, old in self.names.items()])
 
-    @property
-    def fragments(self) -> Sequence[Fragment]:
-        """See `Relation.fragments`."""
-        return self.of.fragments
-
     def read(self, number: int, columns: Sequence[str]) -> Batches:
         """See `Relation.read`."""
         for batch in self.of.read(number, [self.names[name] for name in columns]):
             yield batch.rename_columns([*columns])
 
 
-@dataclass(frozen=True, slots=True)
-class NotNull:
+@dataclass(frozen=True)
+class NotNull(_Derived):
     """Rows whose value in a column is not null."""
 
-    of: Relation
     column: str
 
     @property
     def schema(self) -> pa.Schema:
         """See `Relation.schema`."""
         return self.of.schema
-
-    @property
-    def fragments(self) -> Sequence[Fragment]:
-        """See `Relation.fragments`."""
-        return self.of.fragments
 
     def read(self, number: int, columns: Sequence[str]) -> Batches:
         """See `Relation.read`."""
@@ -109,21 +109,15 @@ class NotNull:
                 yield found.select([*columns])
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
+@dataclass(frozen=True)
+class Map(_Derived):
     """Result of work on the rows of each fragment, without its tallies."""
 
-    of: Relation
     columns: Sequence[str]
     """Columns that the work is given."""
     work: Work
     schema: pa.Schema
     """Columns that it makes."""
-
-    @property
-    def fragments(self) -> Sequence[Fragment]:
-        """See `Relation.fragments`."""
-        return self.of.fragments
 
     def read(self, number: int, columns: Sequence[str]) -> Batches:
         """See `Relation.read`."""
@@ -158,10 +152,9 @@ class Union:
 
 
 @dataclass(frozen=True)
-class Join:
+class Join(_Derived):
     """Join with others that a worker reads whole, and keeps for its further tasks."""
 
-    of: Relation
     others: Relation
     on: str
     """Column of rows, integers."""
@@ -175,11 +168,6 @@ class Join:
     def schema(self) -> pa.Schema:
         """See `Relation.schema`."""
         return pa.schema([*self.of.schema, *self.added])
-
-    @property
-    def fragments(self) -> Sequence[Fragment]:
-        """See `Relation.fragments`."""
-        return self.of.fragments
 
     @cached_property
     def _sorted(self) -> tuple[Integers, pa.Table]:

@@ -41,18 +41,13 @@ class ExactLayer(Layer):
         by_tokens = setup.config.of(Exact).compare == "text"
         return cls(tokenizer=setup.tokenizer if by_tokens else None, choice=Choice.of(setup.config))
 
-    def find(self, engine: Engine[Rows]) -> Found[Rows]:
+    def find(self, engine: Engine[Rows], past: EarlierKeys | None = None) -> Found[Rows]:
         """Search the documents: one pass over the text, of which digests travel only."""
-        return self._find(engine, None)
-
-    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
-        """See `Layer.find_since`."""
-        return self._find(engine, past)
-
-    def _find(self, engine: Engine[Rows], past: EarlierKeys | None) -> Found[Rows]:
         documents = describe(engine, "documents", partial(_describe, tokenizer=self.tokenizer), KEYS)
         removals = remove_copies(engine, documents, self, jaccard=1.0, choice=self.choice, past=past)
         return Found(documents=documents, removals=removals, keys=documents, edges=to_edges(engine, removals))
+
+    find_since = find
 
 
 def _describe(batch: pa.RecordBatch, *, tokenizer: Tokenizer | None) -> dict[str, pa.Array]:

@@ -118,18 +118,13 @@ class UrlLayer(Layer):
         form = Form(tracking=setup.config.of(Url).tracking)
         return cls(place=place, form=form, choice=Choice.of(setup.config))
 
-    def find(self, engine: Engine[Rows]) -> Found[Rows]:
+    def find(self, engine: Engine[Rows], past: EarlierKeys | None = None) -> Found[Rows]:
         """Search the documents: one pass over the rows, of which digests travel only."""
-        return self._find(engine, None)
-
-    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
-        """See `Layer.find_since`."""
-        return self._find(engine, past)
-
-    def _find(self, engine: Engine[Rows], past: EarlierKeys | None) -> Found[Rows]:
         documents = describe(engine, "documents", partial(_describe, place=self.place, form=self.form), KEYS)
         removals = remove_copies(engine, documents, self, jaccard=None, choice=self.choice, past=past)
         return Found(documents=documents, removals=removals, keys=documents)
+
+    find_since = find
 
 
 def _describe(batch: pa.RecordBatch, *, place: int, form: Form) -> dict[str, pa.Array]:

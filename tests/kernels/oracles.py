@@ -10,9 +10,9 @@ from scipy import sparse
 
 from dedup.kernels.hashing import EMPTY, GOLDEN, KEY_SEED, LOW, expand, mix
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
+from dedup.kernels.runs.span_offsets import unite_spans
 from dedup.kernels.sets import templates
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
-from dedup.kernels.text.passages import unite
 from dedup.kernels.text.tokenizer import read_buffers
 from dedup.kernels.text.unicode_words import _ascii_table, classes_of, normaliser
 
@@ -243,9 +243,9 @@ def find_pieces(doc_ids, begins, other_ids, other_begins, is_first, *, length, k
     stride = np.int64(begins.max(initial=0) + length + 1)
     places = documents * stride + begins
     chosen = ~is_first if keep_first else np.ones(places.size, dtype=bool)
-    spans = unite(places[chosen], places[chosen] + length)
+    spans = unite_spans(places[chosen], places[chosen] + length)
     if keep_first:
-        lows, highs = subtract(*spans, *unite(places[is_first], places[is_first] + length))
+        lows, highs = subtract(*spans, *unite_spans(places[is_first], places[is_first] + length))
         whole = highs - lows >= length
         spans = lows[whole], highs[whole]
     rows = np.flatnonzero(chosen)

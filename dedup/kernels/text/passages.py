@@ -26,6 +26,7 @@ import numpy as np
 
 from dedup.kernels import Flags, Hashes, Integers, loops
 from dedup.kernels.hashing import weigh
+from dedup.kernels.runs.span_offsets import unite_spans
 from dedup.kernels.text.tokenizer import Tokenizer
 
 LOWEST = np.uint64(7)
@@ -127,8 +128,7 @@ def find_asked(places: Integers, documents: Integers, counts: Integers, length: 
     stride = np.int64(counts.max(initial=0) + length)
     lows = documents * stride + np.maximum(places - width + 1, 0)
     highs = documents * stride + np.minimum(places, counts[documents] - length) + 1
-    order = np.argsort(lows, kind="stable")
-    lows, highs = unite(lows[order], highs[order])
+    lows, highs = unite_spans(lows, highs)
     # Windows of two documents never touch.
     documents = lows // stride
     return Asked(documents, lows - documents * stride, highs - documents * stride)
@@ -187,15 +187,6 @@ def repeat_windows(
     found = np.empty((5, np.abs(np.minimum(times, 0)).sum() + np.count_nonzero(times >= 0)), dtype=np.int64)
     loops.passages.repeat(*columns, found)
     return tuple(found)
-
-
-def unite(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
-    """Unite ascending intervals that overlap or touch."""
-    if not begins.size:
-        return begins, ends
-    reach = np.maximum.accumulate(ends)
-    apart = np.append(True, begins[1:] > reach[:-1])
-    return begins[apart], reach[np.append(np.flatnonzero(apart)[1:] - 1, begins.size - 1)]
 
 
 def find_pieces(
