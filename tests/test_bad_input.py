@@ -109,7 +109,7 @@ def test_whole_json_makes_no_quarantine(deduplicate, tmp_path):
 def test_json_without_one_whole_record_is_refused(deduplicate, tmp_path):
     write_lines(tmp_path, *BROKEN[:2])
 
-    with pytest.raises(DataError, match="must hold records"):
+    with pytest.raises(DataError, match=r"must have a JSON object on each line \(got none in .*a\.jsonl; pandas"):
         deduplicate(QUARANTINE)
 
 

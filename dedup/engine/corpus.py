@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.engine.document_ids import BEGINS, begin_nameless
 from dedup.engine.engine import Batches, Work
 from dedup.engine.expressions import column, write_text
 from dedup.engine.spark_rows import SparkRows
@@ -23,7 +25,7 @@ from dedup.files.orders import add_keys, join_keys, join_texts, list_asking, to_
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.ids import rename
 from dedup.tables.arrow import PLACE
-from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
+from dedup.tables.ids import SHOWN, refuse_collision, refuse_null, refuse_repeated
 
 TOO_LONG = "take it out, or raise the limit and the memory of Spark: 8 bytes for each byte of a text"
 LEADS = "leads"
@@ -339,16 +341,8 @@ def check_null(corpus: Corpus, nulls: int, *, id_column: str) -> None:
         Shows the texts of some.
     """
     if nulls:
-        begins = corpus.scan(_begin_nameless, Uncounted(schema=T.StructType().add("text", T.StringType()))).limit(SHOWN)
+        begins = corpus.scan(begin_nameless, Uncounted(schema=from_arrow_schema(BEGINS))).limit(SHOWN)
         raise refuse_null(nulls, [row.text for row in begins.collect()], id_column=id_column)
-
-
-def _begin_nameless(batches: Batches) -> Batches:
-    """Turn documents without an id into the beginnings of their texts."""
-    for batch in batches:
-        texts = batch.filter(pc.is_null(batch["doc_id"]))["text"].fill_null("").cast(pa.large_binary()).to_pylist()
-        begins = [text[: 4 * SHOWN_LENGTH].decode("utf-8", "replace")[:SHOWN_LENGTH] for text in texts]
-        yield pa.record_batch({"text": pa.array(begins, pa.string())})
 
 
 def find_renamed(signatures: DataFrame, repeated: DataFrame) -> dict[str, int]:

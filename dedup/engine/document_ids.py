@@ -4,10 +4,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches
 from dedup.kernels import Integers
 from dedup.kernels.ids import rename
 from dedup.kernels.sets.identical import find_repeated
-from dedup.tables.ids import SHOWN, refuse_repeated
+from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_repeated
+
+BEGINS = pa.schema([("text", pa.string())])
+"""Beginnings of texts."""
+
+
+def begin_nameless(batches: Batches) -> Batches:
+    """Turn documents without an id into BEGINS."""
+    for batch in batches:
+        texts = batch.filter(pc.is_null(batch["doc_id"]))["text"].slice(0, SHOWN).fill_null("")
+        begins = [
+            content[: 4 * SHOWN_LENGTH].decode("utf-8", "replace")[:SHOWN_LENGTH]
+            for content in texts.cast(pa.large_binary()).to_pylist()
+        ]
+        yield pa.RecordBatch.from_arrays([pa.array(begins, pa.string())], schema=BEGINS)
 
 
 def find_renamed(doc_ids: Integers, ids: pa.Array) -> dict[str, int]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.capacity import PAIR_BYTES, check_fits
-from dedup.engine.document_ids import check_repeated, find_renamed
+from dedup.engine.document_ids import BEGINS, begin_nameless, check_repeated, find_renamed
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
 from dedup.engine.machine import free_bytes
 from dedup.engine.pairing import join_pairs, list_ends, take_documents
@@ -33,10 +33,9 @@ from dedup.kernels.runs.membership import FEWER, mark_wanted
 from dedup.kernels.runs.shared import find_shared
 from dedup.kernels.sets.pairs import decode, sort_distinct
 from dedup.tables import arrow
-from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_null
+from dedup.tables.ids import SHOWN, refuse_null
 
 TALLY = b"tally"
-BEGINS = pa.schema([("text", pa.string())])
 CHECKED = ("file", "row", "text_bytes")
 """Columns of REGISTER by which a document is found again, and known to be the same."""
 NO_ROWS = np.empty(0, np.int64)
@@ -287,7 +286,7 @@ class MemoryEngine:
         """Take note of all documents, once their ids are known to be some."""
         ids = rows["id"].combine_chunks()
         if ids.null_count:
-            begins = self.scan("nameless", _begin_nameless, BEGINS).slice(0, SHOWN)["text"].to_pylist()
+            begins = self.scan("nameless", begin_nameless, BEGINS).slice(0, SHOWN)["text"].to_pylist()
             raise refuse_null(ids.null_count, begins, id_column=self.id_column)
         doc_ids = rows["doc_id"].to_numpy()
         self.known.renamed = find_renamed(doc_ids, ids)
@@ -398,14 +397,6 @@ class MemoryEngine:
 def open_without_files(id_type: pa.DataType, threads: int) -> MemoryEngine:
     """Return the engine of tables alone."""
     return MemoryEngine(workers=Processes(1, None), splits=(), id_type=id_type, id_column="", threads=threads)
-
-
-def _begin_nameless(batches: Batches) -> Batches:
-    """Turn documents without an id into the beginnings of their texts."""
-    for batch in batches:
-        nameless = batch.filter(pc.is_null(batch["doc_id"])).slice(0, SHOWN)
-        begins = [text[:SHOWN_LENGTH] for text in nameless["text"].fill_null("").to_pylist()]
-        yield pa.RecordBatch.from_arrays([pa.array(begins, pa.string())], schema=BEGINS)
 
 
 def _scan_split(

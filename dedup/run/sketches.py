@@ -20,7 +20,7 @@ from dedup.layers.near.sketching import SKETCH, Sketches, name_spec
 from dedup.report.matrix import to_page
 from dedup.run.apart import check_outside
 from dedup.run.comparing import name_snapshots
-from dedup.store.arrays import expand
+from dedup.store.arrays import list_ranges
 from dedup.store.snapshot import Snapshot
 from dedup.store.tables import Tables
 
@@ -125,7 +125,7 @@ def _sketch_store(snapshot: Snapshot) -> tuple[dict[str, Any], Sketch]:
         begins, ends = (np.searchsorted(numbers, sets, side=side) for side in ("left", "right"))
         # Once for each batch that has it, and not where all of its documents are deleted.
         hashes, offsets = take(*to_sets(part["shingles"]), np.repeat(np.arange(sets.size), ends - begins))
-        sketcher.add(hashes, np.diff(offsets), batches.take(pa.array(expand(begins, ends - begins))))
+        sketcher.add(hashes, np.diff(offsets), batches.take(pa.array(list_ranges(begins, ends - begins))))
     return json.loads(name_spec(snapshot.state.spec)), sketcher.finish()
 
 

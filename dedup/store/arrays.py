@@ -30,7 +30,7 @@ def is_in(values: Integers, ordered: Integers) -> Flags:
     return found
 
 
-def expand(firsts: Integers, counts: Integers) -> Integers:
+def list_ranges(firsts: Integers, counts: Integers) -> Integers:
     """Return the numbers of ranges, each of so many from its first."""
     ends = np.cumsum(counts)
     found: Integers = np.arange(int(ends[-1]) if ends.size else 0) + np.repeat(firsts - (ends - counts), counts)

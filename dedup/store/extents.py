@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from dedup.kernels import Integers
 from dedup.kernels.runs.bounds import find_bounds
-from dedup.store.arrays import expand
+from dedup.store.arrays import list_ranges
 
 PAGE_BYTES = 1 << 30
 """Bytes of a column from which on a writer may begin another page in a group."""
@@ -58,7 +58,7 @@ class Extents:
         counts = self.bounds[groups + 1] - self.bounds[groups]
         chunks = (self.metadata.row_group(number).column(self.column) for number in groups.tolist())
         ends = np.array([chunk.data_page_offset + chunk.total_compressed_size for chunk in chunks])
-        rows = expand(self.bounds[groups], counts)[taken]
+        rows = list_ranges(self.bounds[groups], counts)[taken]
         shifts = np.repeat(ends - self.ends[self.bounds[groups + 1]], counts)[taken]
         return shifts + self.ends[rows] + LENGTH_BYTES, self.sizes[rows]
 

@@ -7,7 +7,7 @@ import numpy as np
 from dedup.kernels import Flags, Floats, Hashes, Integers
 from dedup.kernels.sets import pairs
 from dedup.kernels.sets.exact import compare
-from dedup.store.arrays import distinct, expand, is_in
+from dedup.store.arrays import distinct, is_in, list_ranges
 from dedup.store.snapshot import Snapshot
 
 
@@ -70,7 +70,7 @@ def find_links(
     met, numbers = met[~is_over], numbers[~is_over]
     first = np.searchsorted(flat, met)
     counts = np.searchsorted(flat, met, side="right") - first
-    left, right = pairs.decode(distinct(pairs.encode(owners[expand(first, counts)], np.repeat(numbers, counts))))
+    left, right = pairs.decode(distinct(pairs.encode(owners[list_ranges(first, counts)], np.repeat(numbers, counts))))
     known = distinct(right)
     exact = compare(sets, snapshot.find_sets(known), left, np.searchsorted(known, right))
     return Links(left, right, exact).select(exact >= threshold), doubtful

@@ -13,7 +13,7 @@ from dedup.files.formats.jsonl import mend
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.hashspec import HashSpec
-from dedup.store.arrays import distinct, expand
+from dedup.store.arrays import distinct, list_ranges
 from dedup.store.links import Links, find_links
 from dedup.store.rereading import load_contract
 from dedup.store.schemas import LATER, NO_SET
@@ -98,7 +98,7 @@ class View:
         of = self.documents["set"].to_numpy()
         first = np.searchsorted(of, links.right)
         counts = np.searchsorted(of, links.right, side="right") - first
-        doc_ids = self.documents["doc_id"].to_numpy()[expand(first, counts)]
+        doc_ids = self.documents["doc_id"].to_numpy()[list_ranges(first, counts)]
         numbers, exact = np.repeat(links.left, counts), np.repeat(links.jaccard, counts)
         wanted = distinct(doc_ids)
         rows = self.snapshot.find("documents", wanted, ["doc_id", "id", "batch"]).sort_by("doc_id")

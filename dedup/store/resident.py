@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from dedup.engine.machine import free_bytes
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.store.arrays import NONE, expand, is_in
+from dedup.store.arrays import NONE, is_in, list_ranges
 from dedup.store.election import DISPLACED
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
@@ -159,7 +159,7 @@ def find_met(runs: Sequence[Keyed], keys: Hashes, first: int, cap: int) -> tuple
         counts = np.minimum(counts, left[hits])
         left[hits] -= counts
         places.append(np.repeat(hits, counts))
-        numbers.append(run.sets[expand(begin[hits], counts)])
+        numbers.append(run.sets[list_ranges(begin[hits], counts)])
     at, met = np.concatenate(places), np.concatenate(numbers)
     earlier = met < owners[at] + first
     at, met = at[earlier], met[earlier]

@@ -19,7 +19,7 @@ from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.exact import take
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.near.signing import to_sets
-from dedup.store.arrays import distinct, expand, is_in
+from dedup.store.arrays import distinct, is_in, list_ranges
 from dedup.store.extents import Extents
 from dedup.store.folder import File
 from dedup.store.rereading import SHINGLED, Rereader, load_contract
@@ -360,5 +360,5 @@ def find_rows(
         first = np.searchsorted(held, own)
         hits = np.flatnonzero(held[first] == own)
         if hits.size:
-            taken = expand(first[hits], np.searchsorted(held, own[hits], side="right") - first[hits])
+            taken = list_ranges(first[hits], np.searchsorted(held, own[hits], side="right") - first[hits])
             yield rows.take(pa.array(taken)), own_groups, taken
