@@ -246,6 +246,16 @@ def test_a_file_of_cells_without_any_has_no_row(tmp_path, content):
     assert column(read(tmp_path), "text") == ["one"]
 
 
+@pytest.mark.parametrize("block", [4, 1000])
+def test_of_one_column_spaces_are_a_value_and_of_several_a_blank_line(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(records, "BLOCK_BYTES", block)
+    (tmp_path / "one.csv").write_text(" \ntext\na b\n  \n\nc\n \n")
+    (tmp_path / "two.csv").write_text(" \nid,text\n1,a b\n  \n\n2,c\n")
+
+    assert column(read(tmp_path / "one.csv", id_column=""), "text") == ["a b", "  ", "c", " "]
+    assert column(read(tmp_path / "two.csv"), "text") == ["a b", "c"]
+
+
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\xef\xbb\xbf \r\n{}"])
 def test_a_mark_alone_is_no_line(tmp_path, content):
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "one"}')

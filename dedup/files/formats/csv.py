@@ -30,11 +30,23 @@ from dedup.files.formats.format import (
     damaged,
     open_bytes,
 )
-from dedup.files.formats.records import BOM, COMMA, NEWLINE, QUOTE, RETURN, Block, Clearer, Eraser, RecordFormat
+from dedup.files.formats.records import (
+    BOM,
+    COMMA,
+    NEWLINE,
+    QUOTE,
+    RETURN,
+    SPACES,
+    Block,
+    Clearer,
+    Eraser,
+    RecordFormat,
+)
 from dedup.files.storage import OutputFile
 from dedup.files.systems import redact
 
 REASON = "more or fewer cells than the header"
+LINE_ENDS = b"\r\n"
 _CELL = re.compile(rb'("(?:[^"]|"")*")?[^,\r\n]*')
 
 
@@ -192,15 +204,30 @@ def read_cells(stream: Stream, *, count_commas: bool = False) -> Iterator[Block]
     count_commas
         Whether blocks say how many commas part the cells of each record; -1 for one whose quotes do not close.
     """
-    rest, row, line, is_first, is_last = b"", -1, 0, True, False
+    rest, row, line, is_first, is_last, spaces = b"", -1, 0, True, False, SPACES
     while not is_last:
         chunk = stream.read(max(records.BLOCK_BYTES, len(rest)))
         is_last = not chunk
         block, rest = _cut_cells(rest + chunk, count_commas=count_commas, is_first=is_first, is_last=is_last)
         if block.data:
-            block = records.drop_blank(replace(block, line=line), begins_file=is_first)
+            block = replace(block, line=line)
+            if row < 0:
+                block, spaces = _find_header(block, begins_file=is_first)
+            else:
+                block = records.drop_blank(block, spaces=spaces)
             yield replace(block, rows=np.arange(row, row + len(block.begins)))
             line, row, is_first = line + block.data.count(b"\n"), row + len(block.begins), False
+
+
+def _find_header(block: Block, *, begins_file: bool) -> tuple[Block, bytes]:
+    """Return a block that begins with the header, and what blank lines consist of: in one column spaces are a value."""
+    found = records.drop_blank(block, begins_file=begins_file)
+    if not len(found.begins) or COMMA in found.data[found.begins[0] : found.ends[0]]:
+        return found, SPACES
+    after = block.begins >= found.begins[0]
+    commas = None if block.commas is None else block.commas[after]
+    block = replace(block, begins=block.begins[after], ends=block.ends[after], rows=block.rows[after], commas=commas)
+    return records.drop_blank(block, spaces=LINE_ENDS), LINE_ENDS
 
 
 def _cut_cells(data: bytes, *, count_commas: bool, is_first: bool, is_last: bool) -> tuple[Block, bytes]:

@@ -216,11 +216,11 @@ def is_past(block: Block, rows: Rows | None) -> bool:
     return rows is not None and len(rows) > 0 and len(block.rows) > 0 and bool(rows[-1] < block.rows[0])
 
 
-def drop_blank(block: Block, *, begins_file: bool = False) -> Block:
+def drop_blank(block: Block, *, begins_file: bool = False, spaces: bytes = SPACES) -> Block:
     """Leave out records that are all white space, and a mark that begins the file with nothing behind it."""
     data, begins, ends = block.data, block.begins, block.ends
     suspects = np.flatnonzero(np.frombuffer(data, np.uint8)[begins] <= 32)
-    blank = [place for place in suspects.tolist() if not data[begins[place] : ends[place]].strip(SPACES)]
+    blank = [place for place in suspects.tolist() if not data[begins[place] : ends[place]].strip(spaces)]
     if begins_file and data.startswith(BOM) and not data[len(BOM) : ends[0]].strip(SPACES):
         blank.insert(0, 0)
     if not blank:

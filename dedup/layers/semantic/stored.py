@@ -51,7 +51,7 @@ class Earlier(Generic[Rows]):
         """Return the earlier documents of pairs, under a name, given those of the batch."""
         named = engine.map(engine.select(pairs, *comparison.PAIRS.names), comparison.list_ends, templates.MEMBERS)
         ends = engine.group("met_ends", named, templates.DISTINCT)
-        return engine.group("met", engine.join(ends, documents, "doc_id", how="anti"), once(DOC_ID))
+        return conform_rows(engine, engine.join(ends, documents, "doc_id", how="anti"), DOC_ID, name="met")
 
     def list_documents(self, engine: Engine[Rows], documents: Rows, met: Rows) -> Rows:
         """Return the documents of a batch and earlier ones, as an election looks at them, without a source."""
