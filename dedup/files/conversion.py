@@ -35,7 +35,7 @@ def to_ids(values: pa.Array, id_type: pa.DataType, path: str) -> pa.Array:
         When an integer is beyond 63 bits, or a string is not UTF-8.
     """
     try:
-        ids = _plain(values).cast(id_type)
+        ids = decode(values).cast(id_type)
     except pa.ArrowInvalid as error:
         raise DataError(f"--input: ids must lie within 64 bits with a sign ({redact(path)}: {error})") from error
     if not is_valid(ids):
@@ -49,7 +49,7 @@ def to_text(values: pa.Array) -> pa.Array:
 
     A list becomes the text of its elements, as of `dedup.kernels.text.set_elements`.
     """
-    values = _plain(values)
+    values = decode(values)
     kind = values.type
     if pa.types.is_nested(kind):
         return _join_elements(values)
@@ -82,7 +82,7 @@ def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
 
 def _join_elements(lists: pa.Array) -> pa.Array:
     """Return the elements of lists of strings or integers, each on a line; those that are null do not count."""
-    elements, owners = _plain(lists.flatten()), pc.list_parent_indices(lists)
+    elements, owners = decode(lists.flatten()), pc.list_parent_indices(lists)
     held, kind = elements.is_valid(), pa.large_string()
     elements = elements.filter(held)
     texts = to_text(elements if is_string(elements.type) else elements.cast(kind)).cast(kind)
@@ -114,7 +114,7 @@ def _is_utf8(value: bytes) -> bool:
 
 def to_source(values: pa.Array) -> pa.Array:
     """Return sources as strings; bytes that are no UTF-8 become U+FFFD."""
-    return to_text(_plain(values).cast(pa.string())).cast(pa.string())
+    return to_text(decode(values).cast(pa.string())).cast(pa.string())
 
 
 def to_vectors(values: pa.Array) -> pa.Array:
@@ -131,7 +131,7 @@ def to_vectors(values: pa.Array) -> pa.Array:
     return pc.if_else(values.is_valid(), found, pa.scalar(None, pa.binary())) if values.null_count else found
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def decode(values: pa.Array) -> pa.Array:
     """Return the values of a dictionary array; other arrays as they are."""
     if not pa.types.is_dictionary(values.type):
         return values

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dedup.files.columns import find
+from dedup.files.conversion import decode
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.span_offsets import unite_spans
 
@@ -94,16 +95,12 @@ def _delete_from_column(column: pa.Array, fields: Sequence[str], rows: Rows, spa
         columns[place] = _delete_from_column(columns[place], fields[1:], rows, spans)
         mask = column.is_null() if column.null_count else None
         return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
-    if pa.types.is_dictionary(kind):
-        shorter = delete_from_texts(_without_views(column.dictionary).take(column.indices), rows, spans)
-        encoded = shorter.dictionary_encode()
-        return pa.DictionaryArray.from_arrays(
-            encoded.indices.cast(kind.index_type), encoded.dictionary.cast(kind.value_type), ordered=kind.ordered
-        )
-    return delete_from_texts(_without_views(column), rows, spans).cast(kind)
-
-
-def _without_views(texts: pa.Array) -> pa.Array:
-    """Return texts of a type of which pyarrow takes some."""
+    plain = decode(column)
+    # pyarrow takes no rows of views.
     views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    return texts.cast(views.get(texts.type, texts.type))
+    shorter = delete_from_texts(plain.cast(views.get(plain.type, plain.type)), rows, spans)
+    if not pa.types.is_dictionary(kind):
+        return shorter.cast(kind)
+    encoded = shorter.dictionary_encode()
+    indices, distinct = encoded.indices.cast(kind.index_type), encoded.dictionary.cast(kind.value_type)
+    return pa.DictionaryArray.from_arrays(indices, distinct, ordered=kind.ordered)
