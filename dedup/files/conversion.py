@@ -135,8 +135,11 @@ def decode(values: pa.Array) -> pa.Array:
     """Return the values of a dictionary array; other arrays as they are."""
     if not pa.types.is_dictionary(values.type):
         return values
-    distinct = values.dictionary
-    if pa.types.is_string_view(distinct.type):
-        # pyarrow decodes no dictionary of them, which is how polars writes one.
-        values = pa.DictionaryArray.from_arrays(values.indices, distinct.cast(pa.large_string()))
-    return values.dictionary_decode()
+    # pyarrow decodes no dictionary of views, which is how polars writes one.
+    return pa.DictionaryArray.from_arrays(values.indices, cast_views(values.dictionary)).dictionary_decode()
+
+
+def cast_views(values: pa.Array) -> pa.Array:
+    """Return views of texts or bytes as arrays of which pyarrow takes rows and looks values up; others as they are."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return values.cast(views[values.type]) if values.type in views else values

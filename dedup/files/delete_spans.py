@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dedup.files.columns import find
-from dedup.files.conversion import decode
+from dedup.files.conversion import cast_views, decode
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.span_offsets import unite_spans
 
@@ -95,10 +95,7 @@ def _delete_from_column(column: pa.Array, fields: Sequence[str], rows: Rows, spa
         columns[place] = _delete_from_column(columns[place], fields[1:], rows, spans)
         mask = column.is_null() if column.null_count else None
         return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
-    plain = decode(column)
-    # pyarrow takes no rows of views.
-    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    shorter = delete_from_texts(plain.cast(views.get(plain.type, plain.type)), rows, spans)
+    shorter = delete_from_texts(cast_views(decode(column)), rows, spans)
     if not pa.types.is_dictionary(kind):
         return shorter.cast(kind)
     encoded = shorter.dictionary_encode()

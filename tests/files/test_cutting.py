@@ -60,11 +60,16 @@ def test_a_column_keeps_its_type_and_the_others_all(tmp_path, kind):
     assert found["text"].to_pylist() == [text.encode() if encode else text for text in SHORT]
 
 
-def test_categories_of_polars_are_cut(tmp_path):
-    kind = pa.dictionary(pa.uint32(), pa.string_view())
-    values = pa.DictionaryArray.from_arrays(pa.array(range(5), pa.uint32()), pa.array(TEXTS, pa.string_view()))
+@pytest.mark.parametrize("rows", [2, 5])
+@pytest.mark.parametrize("of", [pa.string(), pa.string_view()], ids=str)
+def test_categories_of_pandas_and_polars_are_cut(tmp_path, of, rows):
+    kind = pa.dictionary(pa.uint32(), of)
+    values = pa.DictionaryArray.from_arrays(pa.array(range(5), pa.uint32()), pa.array(TEXTS, of))
+    batch = pa.record_batch([pa.array(range(5)), values], ["id", "text"])
     with pa.ipc.new_file(tmp_path / "a.arrow", pa.schema([("id", pa.int64()), ("text", kind)])) as writer:
-        writer.write_batch(pa.record_batch([pa.array(range(5)), values], ["id", "text"]))
+        # A file has one dictionary, which a later batch may only extend.
+        for begin in range(0, 5, rows):
+            writer.write_batch(batch.slice(begin, rows))
 
     found = pa.ipc.open_file(cut_file(tmp_path / "a.arrow", tmp_path)).read_all()["text"]
     assert (found.type, found.to_pylist()) == (kind, SHORT)
