@@ -344,6 +344,19 @@ def test_a_document_that_a_layer_removes_by_itself_is_alone(run_on, tmp_path):
     assert "component" not in to_text(found, Style())
 
 
+def test_a_document_that_a_layer_removes_by_itself_is_not_told_as_its_copies_are(run_on, tmp_path):
+    quiz = tmp_path / "quiz.jsonl"
+    quiz.write_text(json.dumps({"question": " ".join(WORDS[:20])}))
+    sets = f'contamination.sets=["quiz:question:{quiz}"]'
+    text = " ".join(WORDS)
+    result = run_on({1: text, 2: text}, 'layers=["exact", "contamination"]', sets)
+
+    found = explain(result, "1")
+
+    assert (found.layer, found.direct) == ("contamination", None)
+    assert "alike" not in to_text(found, Style())
+
+
 def test_a_document_of_another_corpus_is_told_by_its_own_id(run_on, tmp_path):
     text = " ".join(WORDS)
     pq.write_table(pa.table({"id": [15], "text": [text]}), tmp_path / "other.parquet")

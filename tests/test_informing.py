@@ -40,8 +40,8 @@ OUTPUT = {
     "dedup.output.file_output.FileOutput.read_texts": TEXTS,
 }
 NEAR = {
-    "dedup.layers.near.layer.NearLayer._draw_uncompared": LOSS,
-    "dedup.layers.near.layer.NearLayer._compare_labels": RECALL,
+    "dedup.layers.near.layer.verify_sample": LOSS,
+    "dedup.layers.near.labels.Labels.measure_recall": RECALL,
     "dedup.layers.near.comparison.select_near_misses": NEAR_MISSES,
 }
 GROWN = {

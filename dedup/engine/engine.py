@@ -261,6 +261,6 @@ def once(schema: pa.Schema, by: Sequence[str] = ("doc_id",)) -> Shuffle:
     return Shuffle(emitted=schema, by=by, work=partial(drop_repeated, by=by), schema=schema)
 
 
-def conform_rows(engine: Engine[Rows], rows: Rows, schema: pa.Schema, *, name: str = "", **columns: Any) -> Rows:  # noqa: ANN401 - see `conform`
+def conform_rows(engine: Engine[Rows], rows: Rows, schema: pa.Schema, /, *, name: str = "", **columns: Any) -> Rows:  # noqa: ANN401 - see `conform`
     """Return rows with the columns of a schema: those given, one value each, else their own, else nulls."""
     return engine.map(rows, partial(conform_each, schema=schema, **columns), schema, name=name)

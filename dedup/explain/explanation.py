@@ -18,6 +18,8 @@ from dedup.explain.values import Component, Explanation, Pair, Removal, Span, To
 from dedup.kernels.sets.jaccard import CLOSEST
 from dedup.layers import NEAR
 
+COPIES = ("url", "exact", NEAR)
+"""Layers that `keep.drop` is for."""
 LISTED = 10
 """Most removed documents listed under the one kept for them."""
 BEGIN = 60
@@ -141,9 +143,11 @@ def _pairs_of(result: PublishedOutput, name: str, ids: Collection[Any]) -> list[
 
 
 def _explain_dropped(result: PublishedOutput, found: Explanation) -> Explanation:
-    """Explain a document of a component of which none was kept, by the one that it resembles most, if there is one."""
-    others = [each for each in _members(result, found.component_id)["id"].to_pylist() if each != found.id]
-    if not others:
+    """Explain a document that went with all that are alike by the one of these that it resembles most."""
+    members = _members(result, found.component_id).filter(pc.field("layer") == found.layer)
+    others = [each for each in members["id"].to_pylist() if each != found.id]
+    # Others are removed by their layer alone, or for one that has been erased since.
+    if not others or result.config.keep.drop != "all" or found.layer not in COPIES:
         return found
     own = _recorded(_pairs_of(result, "edges", [found.id]))
     other = min(others, key=lambda each: (-own.get((found.id, each), -1.0), each))

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dedup.errors import DataError
 from dedup.files.columns import find
 from dedup.files.conversion import cast_views, decode
+from dedup.files.systems import redact
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.span_offsets import unite_spans
 
@@ -84,7 +86,13 @@ def delete_from_rows(rows: pa.Table, numbers: Rows, spans: Spans, *, column: str
     place = rows.schema.get_field_index(top)
     chunks = rows.column(place).combine_chunks()
     whole = chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
-    return rows.set_column(place, rows.schema.field(place), _delete_from_column(whole, fields, numbers, spans))
+    try:
+        shorter = _delete_from_column(whole, fields, numbers, spans)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"input.text_column: {column!r} of {redact(path)} cannot be cut ({error}); write it as strings"
+        ) from error
+    return rows.set_column(place, rows.schema.field(place), shorter)
 
 
 def _delete_from_column(column: pa.Array, fields: Sequence[str], rows: Rows, spans: Spans) -> pa.Array:

@@ -175,9 +175,8 @@ class ContaminationLayer(Layer):
             ),
         )
         schema = gram_hits.placed_schema(engine.id_type)
-        return engine.fetch(
-            "placed", matched, partial(gram_hits.place, tokenizer=self.tokenizer, schema=schema), schema
-        )
+        place = partial(gram_hits.place, tokenizer=self.tokenizer, schema=schema, is_cut=is_cut)
+        return engine.fetch("placed", matched, place, schema)
 
     def _count_texts(self, engine: Engine[Rows], placed: Rows, known: KnownGrams) -> dict[int, dict[str, Any]]:
         """Return how many documents match a text, a set, known by -2 less its number, and any: and the id of one."""

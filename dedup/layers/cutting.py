@@ -308,7 +308,7 @@ class Fate(NamedTuple):
     def choose(self, repeated: Integers, counts: Integers) -> Any:  # noqa: ANN401 - flags
         """Tell which go of documents of so many tokens, of which so many are repeated: bool [n]."""
         if self.kind == SHARE:
-            # Of a quotient the nearest number is compared with the nearest of the share; a product may lie above it.
+            # Quotient and share are both rounded to the nearest float, so equal ones are; a product may lie above.
             return repeated / counts >= self.least_share
         return (counts - repeated < self.least_left) & (self.kind != "")
 

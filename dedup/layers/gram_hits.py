@@ -149,8 +149,8 @@ def match_documents(batches: Batches, *, known: KnownGrams, margin: int, with_co
         yield pa.RecordBatch.from_pylist(rows, MATCHED)
 
 
-def place(batches: Batches, *, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:
-    """Turn tokens into characters that can be cut: see `cuts.widen`; spans that touch are one."""
+def place(batches: Batches, *, tokenizer: Tokenizer, schema: pa.Schema, is_cut: bool) -> Batches:
+    """Turn tokens into characters, of spans to be cut into those that can be: see `cuts.widen`."""
     for batch in batches:
         places = tokenizer.locate(batch["text"])
         rows = []
@@ -158,8 +158,10 @@ def place(batches: Batches, *, tokenizer: Tokenizer, schema: pa.Schema) -> Batch
             own = slice(places.offsets[number], places.offsets[number + 1])
             begins, ends = places.begins[own], places.ends[own]
             tokens = np.maximum(row["begin"], 0), np.minimum(row["end"], begins.size)
-            lows, highs = cuts.widen(row["text"], begins, ends, tokens, tokenizer)
-            bounds = np.flatnonzero(np.concatenate(([True], lows[1:] > highs[:-1], [True])))
+            lows, highs = cuts.widen(row["text"], begins, ends, tokens, tokenizer) if is_cut else tokens
+            # Spans that touch now, or are of tokens of one character, are one.
+            apart = lows[1:] > highs[:-1] if is_cut else begins[lows[1:]] >= ends[highs[:-1] - 1]
+            bounds = np.flatnonzero(np.concatenate(([True], apart, [True])))
             lows, highs = lows[bounds[:-1]], highs[bounds[1:] - 1]
             texts = [sorted({*chain(*row["texts"][first:last])}) for first, last in pairwise(bounds.tolist())]
             found = {"begin": begins[lows], "end": ends[highs - 1], "texts": texts, "tokens": highs - lows}

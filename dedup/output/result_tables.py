@@ -159,9 +159,10 @@ def write_result(
     gone = duplicates.result()
     is_named = gone == removed or found.parts is not None
     if rows.kept != expected or rows.removed not in {removed, None} or not is_named:
+        written = gone if rows.removed is None else rows.removed
         raise DedupError(
             f"output: kept and removed must be the {expected:,} and {removed:,} documents found (got "
-            f"{rows.kept:,} and {rows.removed or gone:,}); did the input change while it was read?"
+            f"{rows.kept:,} and {written:,}); did the input change while it was read?"
         )
     counts = Written(
         kept=rows.kept,

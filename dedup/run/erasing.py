@@ -103,13 +103,14 @@ class Erasing:
                     self._clean_table(name, f"{published.path}/{name}/{entry.path}")
         if has_rows:
             self._drop_sketch(f"{published.path}/{SKETCH}")
+        self._clean_report(published, has_rows=has_rows)
+        # After all that asks whether there are any, since they tell it after a crash. Before other rows are written
+        # anew, which moves lines of JSON.
+        for file, rows in located:
+            self._take_rows(file, rows)
         if published.config.output.mode == "annotate":
             for file in list_files([f"{published.path}/annotated"]).files:
                 self._clean_notes(file)
-        self._clean_report(published, has_rows=has_rows)
-        # Last, since after a crash they tell that all this is to be done.
-        for file, rows in located:
-            self._take_rows(file, rows)
 
     def _drop_sketch(self, folder: str) -> None:
         """Delete a sample of shingles, which does not say whose they are."""

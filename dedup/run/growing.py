@@ -228,7 +228,7 @@ def _find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str
             if (row["content"], row["operation"]) != (content, operation):
                 raise DataError(
                     f"--batch: {growth.batch!r} is in the store with other documents, or was added with another "
-                    "--reelect or before it cut over to other hashes; give these a batch of their own"
+                    "--reelect or before the store cut over to other hashes; give these a batch of their own"
                 )
             LOG.info("batch %s is in the store already, which stays as it is", growth.batch)
             return find_state(tables, rows.slice(0, place), log), ""

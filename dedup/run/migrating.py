@@ -25,7 +25,6 @@ from dedup.store.migrating import (
     cut_over,
     find_changes,
     find_disagreements,
-    find_moved,
     find_needs,
     find_strays,
     list_batches,
@@ -87,8 +86,8 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config, 
         for past in list_batches(old):
             if past.name in done:
                 continue
-            if moved := find_moved(before, Snapshot(tables=new, state=read_state(new)), past.name):
-                delete_ids(new, moved, readmit=True)
+            # What the store has lost of earlier batches may come again.
+            _match(before, new)
             if needs:
                 outputs = tuple(state.outputs.get(past.name, ()))
                 is_anew = past.operation == "reelect"
@@ -96,7 +95,10 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config, 
                 _add(inputs[past.name], config, growth)
             else:
                 take_over(before, new, past, config, spec)
-        _match(before, new, inputs)
+        if missing := _match(before, new):
+            raise DataError(
+                f"--input: must hold all documents of the store (got {missing:,} fewer in {', '.join(inputs.values())})"
+            )
         after = Snapshot(tables=new, state=read_state(new))
         found = Migrated(find_changes(before, after), find_disagreements(before, after))
         with contextlib.suppress(Conflict):
@@ -148,12 +150,9 @@ def _add(path: str, config: Config, growth: Growth) -> None:
         start(Job(inputs=[path], output=f"{folder}/output", config=config), work=growth)
 
 
-def _match(before: Snapshot, new: Tables, inputs: Mapping[str, str]) -> None:
-    """Take out of the target what was taken out of the store."""
+def _match(before: Snapshot, new: Tables) -> int:
+    """Take out of the target what was taken out of the store; return how many documents it lacks."""
     strays, missing = find_strays(before, Snapshot(tables=new, state=read_state(new)))
-    if missing:
-        raise DataError(
-            f"--input: must hold all documents of the store (got {missing:,} fewer in {', '.join(inputs.values())})"
-        )
     if strays:
         delete_ids(new, strays, readmit=True)
+    return missing

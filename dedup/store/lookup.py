@@ -145,7 +145,7 @@ def lookup(
     return list(View.open(store, key_file=key_file).look_up(texts, threshold=threshold))
 
 
-def to_strings(texts: Sequence[str]) -> pa.Array:
+def to_strings(texts: Sequence[str | None]) -> pa.Array:
     """Return texts as those of JSON lines are read: halves of surrogate pairs are replaced.
 
     Raises
@@ -153,10 +153,10 @@ def to_strings(texts: Sequence[str]) -> pa.Array:
     DataError
         When one is no string.
     """
+    wrong = next((each for each in texts if not isinstance(each, str | None)), None)
+    if wrong is not None:
+        raise DataError(f"texts: must be strings (got {wrong!r})")
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        return pa.array([mend(each) if isinstance(each, str) else each for each in texts], pa.string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        wrong = next((each for each in texts if not isinstance(each, str | None)), error)
-        raise DataError(f"texts: must be strings (got {wrong!r})") from error
+        return pa.array([None if each is None else mend(each) for each in texts], pa.string())

@@ -143,22 +143,13 @@ def _read_sets(old: Snapshot, numbers: Integers) -> Iterator[tuple[int, tuple[Ha
 
 def find_strays(old: Snapshot, new: Snapshot) -> tuple[list[str], int]:
     """Return the ids that batches of both have in the new store alone, and how many it lacks."""
+    if not new.state.number:
+        return [], 0
     before, after = (each.read("documents", ["doc_id", "id", "batch"]) for each in (old, new))
     mine = after.filter(pc.is_in(after["batch"], pc.unique(pa.array([each.name for each in list_batches(old.tables)]))))
+    stray = mine.join(before.select(["doc_id", "batch"]), ["doc_id", "batch"], join_type="left anti")
     known, held = (np.sort(rows["doc_id"].to_numpy()) for rows in (before, after))
-    stray = mine.filter(pa.array(~is_in(mine["doc_id"].to_numpy(), known)))
-    return stray["id"].cast(pa.string()).to_pylist(), int(np.count_nonzero(~is_in(known, held)))
-
-
-def find_moved(old: Snapshot, new: Snapshot, batch: str) -> list[str]:
-    """Return the ids of a batch that the new store has of others: they were deleted from these and came again."""
-    if not new.state.number:
-        return []
-    mine, theirs = (each.read("documents", ["doc_id", "id", "batch"]) for each in (new, old))
-    others, own = mine.filter(pc.not_equal(mine["batch"], batch)), theirs.filter(pc.equal(theirs["batch"], batch))
-    moved = pa.array(is_in(others["doc_id"].to_numpy(), np.sort(own["doc_id"].to_numpy())))
-    found: list[str] = others["id"].filter(moved).cast(pa.string()).to_pylist()
-    return found
+    return sorted(stray["id"].cast(pa.string()).to_pylist()), int(np.count_nonzero(~is_in(known, held)))
 
 
 def find_changes(old: Snapshot, new: Snapshot) -> pa.Table:

@@ -160,7 +160,7 @@ def test_chosen_rows_are_read_alone(tmp_path, monkeypatch, name, split_bytes):
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrows"])
 def test_chosen_rows_of_string_views_are_read_alone(tmp_path, name):
-    """Of which pyarrow takes none by their places, nor joins batches where there is none."""
+    """Pyarrow takes none by their places, and joins no batches where there is none."""
     table = pa.table({"id": range(600), "text": pa.array([f"text {n}" for n in range(600)], pa.string_view())})
     if name == "a.parquet":
         pq.write_table(table, tmp_path / name)
@@ -250,9 +250,11 @@ def test_a_file_of_cells_without_any_has_no_row(tmp_path, content):
 def test_of_one_column_spaces_are_a_value_and_of_several_a_blank_line(tmp_path, monkeypatch, block):
     monkeypatch.setattr(records, "BLOCK_BYTES", block)
     (tmp_path / "one.csv").write_text(" \ntext\na b\n  \n\nc\n \n")
+    (tmp_path / "comma.csv").write_text('"a,b"\na b\n  \n')
     (tmp_path / "two.csv").write_text(" \nid,text\n1,a b\n  \n\n2,c\n")
 
     assert column(read(tmp_path / "one.csv", id_column=""), "text") == ["a b", "  ", "c", " "]
+    assert column(read(tmp_path / "comma.csv", id_column="", text_column="a,b"), "text") == ["a b", "  "]
     assert column(read(tmp_path / "two.csv"), "text") == ["a b", "c"]
 
 

@@ -178,6 +178,9 @@ def test_a_cut_takes_whole_characters_and_joins_no_words(item, text, span, token
     [row] = found.spans.to_pylist()
     assert (text[row["begin"] : row["end"]], row["tokens"]) == (span, tokens)
     assert text[: row["begin"]] + text[row["end"] :] == left
+    # What is listed alone is the match.
+    marked = find([text], {"q": [item]}, action="mark", match_tokens=1).spans.to_pylist()
+    assert {text[each["begin"] : each["end"]] for each in marked} == {span if item == "会" else item}
 
 
 def test_tokens_of_one_character_make_one_span():

@@ -234,6 +234,22 @@ def test_an_id_that_was_deleted_and_came_again_is_erased_where_it_was_first(tmp_
     assert [path for path, content in read_all(tmp_path).items() if any(each in content for each in own)] == []
 
 
+def test_rows_that_notes_move_are_found(tmp_path):
+    """Notes that are cleared make lines of JSON shorter, whose numbers are the bytes at which they begin."""
+    texts = [row["text"] for row in make_rows(str)]
+    numbers, chosen = (500, 900, 100, 950, 960), (0, 4, 0, 8, 12)
+    rows = [{"id": FIRST + n, "text": texts[of]} for n, of in zip(numbers, chosen, strict=True)]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    store, settings = Store(tmp_path / "store"), {"output.mode": "annotate"}
+    store.add(tmp_path / "in", "a", tmp_path / "out", id_column="id", settings=settings, engine="memory")
+
+    store.erase([FIRST + 100])
+
+    left = [json.loads(line)["id"] for line in (tmp_path / "out/annotated/rows.jsonl").read_text().splitlines()]
+    assert left == [FIRST + n for n in numbers if n != 100]
+
+
 @pytest.mark.parametrize("layers", [["near"], ["exact", "near"]])
 def test_copies_without_an_id_column_are_erased_with_the_first(tmp_path, layers):
     store, rows = Store(tmp_path / "store"), [{"text": row["text"]} for row in make_rows(str)]

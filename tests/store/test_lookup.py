@@ -108,7 +108,7 @@ def test_texts_are_strings_and_halves_of_surrogate_pairs_are_replaced_in_them(ta
 
     assert [*view.look_up([f"{TEXTS[0]} \ud800"])] == whole
     with pytest.raises(DataError, match=r"texts: must be strings \(got 5\)"):
-        [*view.look_up(["a", 5])]
+        [*view.look_up(["a \ud800", 5])]
 
 
 def test_what_is_deleted_is_not_found(tables):

@@ -120,17 +120,22 @@ def test_what_was_deleted_stays_deleted_and_what_comes_meanwhile_is_taken_over(p
 
 @pytest.mark.parametrize("way", OTHER)
 @pytest.mark.parametrize("twice", [False, True])
-def test_what_was_deleted_and_came_again_is_of_the_batch_that_brought_it_again(place, way, twice):
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_was_deleted_and_came_again_is_of_the_batch_that_brought_it_last(place, way, twice, times):
     if twice:
         assert migrate(place, *OTHER[way]) == 0
-    gone = [*PARTS["a"]][:3]
-    take_down(place, place.store, gone)
-    again = {"again": {gone[0]: TEXTS[7], gone[1]: "a text of its own"}}
-    assert place.add("again", again["again"]) == 0
-    assert migrate(place, *OTHER[way], f"--input=again={place.folder / 'again.parquet'}") == 0
+    gone, brought = [*PARTS["a"]][:3], []
+    for number in range(times):
+        take_down(place, place.store, gone[: 3 - number])
+        again = {f"again{number}": {gone[0]: TEXTS[7 + number], gone[1]: f"a text of its own {number}"}}
+        assert place.add(f"again{number}", again[f"again{number}"]) == 0
+        brought.append(f"--input=again{number}={place.folder / f'again{number}'}.parquet")
+    take_down(place, place.store, [gone[1]])
+    assert migrate(place, *OTHER[way], *brought) == 0
 
     new, left = Tables(str(place.folder / "new")), {key: text for key, text in PARTS["a"].items() if key not in gone}
-    whole = build(place, *OTHER[way], parts={**PARTS, "a": left, **again})
+    last = {name: {gone[0]: texts[gone[0]]} for name, texts in again.items()}
+    whole = build(place, *OTHER[way], parts={**PARTS, "a": left, **last})
     assert list_edges(new) == list_edges(whole)
     assert list_members(new).keys() == list_members(whole).keys()
     assert check(new, mend=False) == []

@@ -222,7 +222,10 @@ def read_cells(stream: Stream, *, count_commas: bool = False) -> Iterator[Block]
 def _find_header(block: Block, *, begins_file: bool) -> tuple[Block, bytes]:
     """Return a block that begins with the header, and what blank lines consist of: in one column spaces are a value."""
     found = records.drop_blank(block, begins_file=begins_file)
-    if not len(found.begins) or COMMA in found.data[found.begins[0] : found.ends[0]]:
+    if not len(found.begins):
+        return found, SPACES
+    header = found.data[found.begins[0] : found.ends[0]].removeprefix(BOM)
+    if header[_find_cell(header, 0).end() :].startswith(b","):
         return found, SPACES
     after = block.begins >= found.begins[0]
     commas = None if block.commas is None else block.commas[after]

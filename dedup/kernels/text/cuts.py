@@ -1,6 +1,6 @@
 """Cuts: characters to take out of a text so that all other tokens stay as they are.
 
-But for capital sigmas: which of two forms in lower case one has depends on the letters behind it, however far.
+Capital sigmas are an exception: their lower case depends on the letters behind them.
 """
 
 import re
