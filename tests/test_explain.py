@@ -354,7 +354,7 @@ def test_a_document_that_a_layer_removes_by_itself_is_not_told_as_its_copies_are
     found = explain(result, "1")
 
     assert (found.layer, found.direct) == ("contamination", None)
-    assert "alike" not in to_text(found, Style())
+    assert "alike" not in to_text(found, Style()) + to_text(explain(result, "1", "2"), Style())
 
 
 def test_a_document_of_another_corpus_is_told_by_its_own_id(run_on, tmp_path):

@@ -109,6 +109,11 @@ def _find_fate(result: PublishedOutput, doc_id: Any) -> Explanation:  # noqa: AN
             representative_id=row[0]["representative_id"],
             component_id=row[0]["component_id"],
             documents=members + (row[0]["representative_id"] is not None),
+            # Others without a representative are removed by their layer alone, or for one that has been erased since.
+            is_dropped=row[0]["representative_id"] is None
+            and members > 1
+            and result.config.keep.drop == "all"
+            and row[0]["layer"] in COPIES,
             copies=own.num_rows - 1,
         )
     members = duplicates.filter(pc.field("representative_id") == doc_id)
@@ -146,8 +151,7 @@ def _explain_dropped(result: PublishedOutput, found: Explanation) -> Explanation
     """Explain a document that went with all that are alike by the one of these that it resembles most."""
     members = _members(result, found.component_id).filter(pc.field("layer") == found.layer)
     others = [each for each in members["id"].to_pylist() if each != found.id]
-    # Others are removed by their layer alone, or for one that has been erased since.
-    if not others or result.config.keep.drop != "all" or found.layer not in COPIES:
+    if not (found.is_dropped and others):
         return found
     own = _recorded(_pairs_of(result, "edges", [found.id]))
     other = min(others, key=lambda each: (-own.get((found.id, each), -1.0), each))

@@ -198,6 +198,13 @@ class PublishedOutput:
         is_cut = is_kept and self.config.output.mode == "filter"
         return take_as_searched(text, self.list_spans(doc_id), before=before, is_cut=is_cut)
 
+    def list_schemas(self) -> Iterator[tuple[InputFile, pa.Schema]]:
+        """Yield the files of rows with texts, and their schemas; of lines of JSON without any."""
+        for source in self._sources if self.has_texts else ():
+            for file in source.listing.files:
+                for schema in file.format.schemas(file):
+                    yield file, schema
+
     def locate_rows(self, ids: pa.Array) -> Iterator[tuple[InputFile, Rows]]:
         """Yield the files of rows, or of their ids, that have some of these, and the numbers of their rows.
 

@@ -98,7 +98,7 @@ def _head(found: Explanation) -> Iterator[str]:
 def _tell_instead(found: Explanation) -> str:
     if found.representative_id is not None:
         return f", a duplicate of {found.representative_id}"
-    return ", as all documents alike were" if found.direct else ""
+    return ", as all documents alike were" if found.is_dropped else ""
 
 
 def _field(name: str, value: object) -> str:

@@ -84,6 +84,23 @@ class Erasing:
         after = digest_file(self.storage, path) if self.storage.exists(path) else None
         self.changed.append({"file": redact(path), "before": before, "after": after})
 
+    def check(self, output: str) -> None:
+        """Refuse an output whose ids or texts are categories: a file has theirs, whatever rows are left.
+
+        Raises
+        ------
+        DataError
+        """
+        published = PublishedOutput(output)
+        columns = published.config.input
+        for file, schema in published.list_schemas():
+            for name in (columns.id_column, columns.text_column):
+                if name in schema.names and pa.types.is_dictionary(schema.field(name).type):
+                    raise DataError(
+                        f"{redact(file.path)}: column {name!r} must not be of categories (dictionaries), which hold "
+                        "the values of rows that are gone; write it as strings, and erase again"
+                    )
+
     def clean(self, output: str, *, has_rows: bool) -> None:
         """Take the documents out of an output, whose lock is held.
 
@@ -95,7 +112,8 @@ class Erasing:
         """
         self._clean_rest(output)
         published = PublishedOutput(output)
-        located = [(file, rows) for file, rows in published.locate_rows(self.ids) if len(rows)]
+        is_told = has_rows or published.is_searchable
+        located = [(file, rows) for file, rows in published.locate_rows(self.ids) if len(rows)] if is_told else []
         has_rows |= bool(located)
         for name in DROPS:
             for entry in self.storage.list(f"{published.path}/{name}"):
@@ -300,6 +318,8 @@ def erase(
             lock = Lock(erasing.storage, f"{output}.lock")
             lock.acquire()
             locks.callback(lock.release)
+        for output in known:
+            erasing.check(output)
         for output, batch in known.items():
             erasing.clean(output, has_rows=has_all or batch in batches | {""})
     before = _list_files(tables, state)

@@ -77,28 +77,26 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config, 
     spec = HashSpec.of(config, load_tokenizer(config))
     while True:
         state = read_state(old)
-        needs = _check(state, config, spec, redact(store))
-        _check_inputs(old, needs, inputs)
-        create(new, state.kind, has_sets=config.shingles.stored)
-        read_state(new).check(config, spec, state.kind)
         before = Snapshot(tables=old, state=state)
-        done = {past.name for past in list_batches(new)}
-        for past in list_batches(old):
+        needs = _check(state, config, spec, redact(store))
+        _check_inputs(before, needs, inputs)
+        create(new, state.kind, has_sets=config.shingles.stored)
+        begun = read_state(new)
+        begun.check(config, spec, state.kind)
+        done = {past.name for past in list_batches(Snapshot(tables=new, state=begun))}
+        _match(before, new, inputs)
+        for past in list_batches(before):
             if past.name in done:
                 continue
-            # What the store has lost of earlier batches may come again.
-            _match(before, new)
             if needs:
                 outputs = tuple(state.outputs.get(past.name, ()))
                 is_anew = past.operation == "reelect"
                 growth = Growth(store=target, batch=past.name, anew=is_anew, past=True, outputs=outputs)
                 _add(inputs[past.name], config, growth)
+                # What the store has lost may come again with a later batch.
+                _match(before, new, inputs)
             else:
                 take_over(before, new, past, config, spec)
-        if missing := _match(before, new):
-            raise DataError(
-                f"--input: must hold all documents of the store (got {missing:,} fewer in {', '.join(inputs.values())})"
-            )
         after = Snapshot(tables=new, state=read_state(new))
         found = Migrated(find_changes(before, after), find_disagreements(before, after))
         with contextlib.suppress(Conflict):
@@ -130,7 +128,7 @@ def _check(state: State, config: Config, spec: HashSpec, where: str) -> list[str
     return find_needs(state, config, spec)
 
 
-def _check_inputs(old: Tables, needs: list[str], inputs: Mapping[str, str]) -> None:
+def _check_inputs(old: Snapshot, needs: list[str], inputs: Mapping[str, str]) -> None:
     known = [past.name for past in list_batches(old)]
     missing = [name for name in known if name not in inputs]
     for name in inputs:
@@ -150,9 +148,18 @@ def _add(path: str, config: Config, growth: Growth) -> None:
         start(Job(inputs=[path], output=f"{folder}/output", config=config), work=growth)
 
 
-def _match(before: Snapshot, new: Tables) -> int:
-    """Take out of the target what was taken out of the store; return how many documents it lacks."""
+def _match(before: Snapshot, new: Tables, inputs: Mapping[str, str]) -> None:
+    """Take out of the target what was taken out of the store, of the batches that both have.
+
+    Raises
+    ------
+    DataError
+        When the target lacks documents of these; nothing has changed then.
+    """
     strays, missing = find_strays(before, Snapshot(tables=new, state=read_state(new)))
+    if missing:
+        raise DataError(
+            f"--input: must hold all documents of the store (got {missing:,} fewer in {', '.join(inputs.values())})"
+        )
     if strays:
         delete_ids(new, strays, readmit=True)
-    return missing

@@ -44,10 +44,11 @@ class Past(NamedTuple):
     content: str
 
 
-def list_batches(tables: Tables) -> list[Past]:
+def list_batches(snapshot: Snapshot) -> list[Past]:
     """Return what was added to a store, oldest first."""
-    rows = read_rows(tables)[0].select(["batch", "operation", "content"]).to_pylist()
-    return [Past(*row.values()) for row in rows if row["batch"]]
+    rows = read_rows(snapshot.tables)[0]
+    rows = rows.filter(pc.less_equal(rows["number"], snapshot.state.number)).select(["batch", "operation", "content"])
+    return [Past(*row.values()) for row in rows.to_pylist() if row["batch"]]
 
 
 def find_needs(state: State, config: Config, spec: HashSpec) -> list[str]:
@@ -78,7 +79,7 @@ def take_over(old: Snapshot, new: Tables, past: Past, config: Config, spec: Hash
     arrival = _to_arrival(old, past, config, Signer(config.banding.bands, config.banding.rows, spec.signature_seed))
 
     def work(state: State) -> None:
-        if past.name not in {each.name for each in list_batches(new)}:
+        if past.name not in {each.name for each in list_batches(Snapshot(tables=new, state=state))}:
             begun = state.begin(config, spec, old.state.kind)
             begun = begun.note_outputs(past.name, old.state.outputs.get(past.name, ()))
             grown = grow(engine, new, begun, arrival, anew=past.operation == "reelect", threads=engine.threads)
@@ -142,14 +143,19 @@ def _read_sets(old: Snapshot, numbers: Integers) -> Iterator[tuple[int, tuple[Ha
 
 
 def find_strays(old: Snapshot, new: Snapshot) -> tuple[list[str], int]:
-    """Return the ids that batches of both have in the new store alone, and how many it lacks."""
+    """Return the ids that the new store has of batches of which the old one has them no longer.
+
+    Also return how many documents it lacks of the batches that it has.
+    """
     if not new.state.number:
         return [], 0
     before, after = (each.read("documents", ["doc_id", "id", "batch"]) for each in (old, new))
-    mine = after.filter(pc.is_in(after["batch"], pc.unique(pa.array([each.name for each in list_batches(old.tables)]))))
-    stray = mine.join(before.select(["doc_id", "batch"]), ["doc_id", "batch"], join_type="left anti")
-    known, held = (np.sort(rows["doc_id"].to_numpy()) for rows in (before, after))
-    return sorted(stray["id"].cast(pa.string()).to_pylist()), int(np.count_nonzero(~is_in(known, held)))
+    known = {each.name for each in list_batches(old)} & {each.name for each in list_batches(new)}
+    names, pair = pa.array(sorted(known), pa.string()), ["doc_id", "batch"]
+    theirs, ours = (rows.filter(pc.is_in(rows["batch"], names)) for rows in (before, after))
+    strays = ours.join(before.select(pair), pair, join_type="left anti")
+    missing = theirs.join(after.select(pair), pair, join_type="left anti")
+    return sorted(strays["id"].cast(pa.string()).to_pylist()), missing.num_rows
 
 
 def find_changes(old: Snapshot, new: Snapshot) -> pa.Table:

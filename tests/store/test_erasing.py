@@ -16,7 +16,7 @@ import pytest
 
 from dedup import Store, deduplicate
 from dedup.cli import erase as cli
-from dedup.errors import ConfigError
+from dedup.errors import ConfigError, DataError
 from dedup.explain.result import PublishedOutput
 from dedup.run import erasing
 from dedup.store.snapshot import Snapshot
@@ -232,6 +232,28 @@ def test_an_id_that_was_deleted_and_came_again_is_erased_where_it_was_first(tmp_
 
     own = list_traces(rows[0])[0]
     assert [path for path, content in read_all(tmp_path).items() if any(each in content for each in own)] == []
+
+
+@pytest.mark.parametrize("name", ["id", "text"])
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_categories_are_refused_before_anything_is_erased(tmp_path, name, form):
+    """Their files have the values of rows that are gone."""
+    rows, store = make_rows(lambda number: f"document {number}"), Store(tmp_path / "store")
+    table = pa.Table.from_pylist(rows[:8])
+    place = table.schema.get_field_index(name)
+    table = table.set_column(place, name, table[name].dictionary_encode())
+    (tmp_path / "in").mkdir()
+    if form == "parquet":
+        pq.write_table(table, tmp_path / "in" / "rows.parquet")
+    else:
+        pa.feather.write_feather(table, tmp_path / "in" / "rows.arrow", compression="uncompressed")
+    store.add(tmp_path / "in", "a", tmp_path / "out", id_column="id", engine="memory")
+    before = read_all(tmp_path)
+
+    with pytest.raises(DataError, match=rf"column '{name}' must not be of categories"):
+        store.erase([rows[0]["id"]])
+
+    assert read_all(tmp_path) == before
 
 
 def test_rows_that_notes_move_are_found(tmp_path):

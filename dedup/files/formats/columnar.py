@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,8 @@ class ColumnarFile(ABC):
 
     schema: pa.Schema
     unit_count: int
+    has_one_dictionary: ClassVar = False
+    """Whether all units must have the dictionaries of the first."""
 
     @abstractmethod
     def count_rows(self) -> list[int] | None:
@@ -151,6 +154,9 @@ class ColumnarFormat(RowFormat):
                 schema = schema.with_metadata({key: told for key, told in known.items() if key != SPARK_SCHEMA})
             stays = streams.enter_context(opened.write_like(kept, schema))
             goes = None if removed is None else streams.enter_context(opened.write_like(removed, opened.schema))
+            # Cut texts have dictionaries of their own, which are made one once all are there.
+            is_encoded = any(pa.types.is_dictionary(field.type) for field in schema)
+            parts = list[pa.Table]() if edits.spans and opened.has_one_dictionary and is_encoded else None
             left_out = np.union1d(edits.removed, edits.rejected)
             for rows in read_ahead(opened.read_whole()):
                 leaving = choose(first, rows.num_rows, edits.removed)
@@ -158,9 +164,13 @@ class ColumnarFormat(RowFormat):
                     goes(take_rows(rows, leaving))
                 staying = np.delete(np.arange(rows.num_rows), choose(first, rows.num_rows, left_out))
                 if len(staying):
-                    stays(_edit(take_rows(rows, staying), first + staying, edits, schema, file))
+                    (stays if parts is None else parts.append)(
+                        _edit(take_rows(rows, staying), first + staying, edits, schema, file)
+                    )
                 stay_count, gone_count = stay_count + len(staying), gone_count + len(leaving)
                 first += rows.num_rows
+            if parts:
+                stays(pa.concat_tables(parts).unify_dictionaries())
         return FileCounts(kept=stay_count, removed=gone_count)
 
     def clear(

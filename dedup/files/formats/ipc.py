@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dedup.files.conversion import cast_views
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
 from dedup.files.formats.format import InputFile, Write
 from dedup.files.storage import OutputFile, Storage
@@ -33,6 +31,8 @@ class ArrowFormat(ColumnarFormat):
 
 class IpcFile(ColumnarFile):
     """Record batches of an IPC file."""
+
+    has_one_dictionary = True
 
     def __init__(self, stream: pa.NativeFile, path: str) -> None:
         self._stream = stream
@@ -67,7 +67,7 @@ class IpcFile(ColumnarFile):
         """See `ColumnarFile.write_like`."""
         options, metadata = _list_options(self._path), self._reader.metadata
         with pa.ipc.new_file(stream, schema, options=options, metadata=metadata) as batches:
-            yield _extend_dictionaries(batches.write)
+            yield batches.write
 
 
 class IpcStream(ColumnarFile):
@@ -115,34 +115,8 @@ def _require_sound(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _extend_dictionaries(write: Write) -> Write:
-    """Return what writes rows with dictionaries that each extend the one before: a file cannot have another."""
-    known: dict[int, pa.Array] = {}
-
-    def extend(place: int, column: pa.Array) -> pa.Array:
-        kind, own = column.type, column.dictionary
-        before = known.setdefault(place, own)
-        if own.equals(before):
-            return column
-        plain, others = map(cast_views, (own, before))
-        whole = pa.concat_arrays([others, plain.filter(pc.invert(pc.is_in(plain, others)))])
-        known[place] = whole.cast(kind.value_type)
-        indices = pc.index_in(plain, whole).take(column.indices).cast(kind.index_type)
-        return pa.DictionaryArray.from_arrays(indices, known[place], ordered=kind.ordered)
-
-    def write_extended(rows: pa.Table) -> None:
-        for batch in rows.to_batches():
-            columns = [
-                extend(place, column) if pa.types.is_dictionary(column.type) else column
-                for place, column in enumerate(batch.columns)
-            ]
-            write(pa.Table.from_arrays(columns, schema=batch.schema))
-
-    return write_extended
-
-
 def _list_options(path: str) -> pa.ipc.IpcWriteOptions:
-    return pa.ipc.IpcWriteOptions(compression=find_compression(path), use_threads=False, emit_dictionary_deltas=True)
+    return pa.ipc.IpcWriteOptions(compression=find_compression(path), use_threads=False)
 
 
 def find_compression(path: str) -> str | None:
