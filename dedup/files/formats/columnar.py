@@ -156,7 +156,8 @@ class ColumnarFormat(RowFormat):
             goes = None if removed is None else streams.enter_context(opened.write_like(removed, opened.schema))
             # Cut texts have dictionaries of their own, which are made one once all are there.
             is_encoded = any(pa.types.is_dictionary(field.type) for field in schema)
-            parts = list[pa.Table]() if edits.spans and opened.has_one_dictionary and is_encoded else None
+            parts = list[pa.Table]()
+            write = parts.append if edits.spans and opened.has_one_dictionary and is_encoded else stays
             left_out = np.union1d(edits.removed, edits.rejected)
             for rows in read_ahead(opened.read_whole()):
                 leaving = choose(first, rows.num_rows, edits.removed)
@@ -164,9 +165,7 @@ class ColumnarFormat(RowFormat):
                     goes(take_rows(rows, leaving))
                 staying = np.delete(np.arange(rows.num_rows), choose(first, rows.num_rows, left_out))
                 if len(staying):
-                    (stays if parts is None else parts.append)(
-                        _edit(take_rows(rows, staying), first + staying, edits, schema, file)
-                    )
+                    write(_edit(take_rows(rows, staying), first + staying, edits, schema, file))
                 stay_count, gone_count = stay_count + len(staying), gone_count + len(leaving)
                 first += rows.num_rows
             if parts:
