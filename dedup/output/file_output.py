@@ -166,7 +166,7 @@ class FileOutput(ABC, Generic[Rows]):
         return WrittenRows(
             kept=kept,
             removed=sum(each.removed for each in written.values()),
-            text_bytes_kept=found.steps[0].text_bytes - tally.get("text_bytes", 0) - lost,
+            text_bytes_kept=found.chain.steps[0].text_bytes - tally.get("text_bytes", 0) - lost,
         )
 
     def _list_units(self) -> tuple[list[Unit], Integers | None]:

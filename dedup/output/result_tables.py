@@ -108,7 +108,7 @@ def write_result(
     if found.changes is not None:
         output.save("changes", found.changes)
     decisions, rejected = decide(engine, found), output.list_rejected()
-    spans = None if found.spans is None else write_spans(engine, found.spans, found.named)
+    spans = None if found.chain.spans is None else write_spans(engine, found.chain.spans, found.named)
     tally = engine.tally(decisions)
     # All at once: but for the rows they are small, and on Spark each has its share of waiting for the driver.
     with ThreadPoolExecutor() as beside:
@@ -131,15 +131,15 @@ def write_result(
             )
 
         def save_cosines() -> int:
-            return output.save("cosines", name_pairs(engine, "cosines", found.cosines, found, arrow.COSINES))
+            return output.save("cosines", name_pairs(engine, "cosines", found.chain.cosines, found, arrow.COSINES))
 
         read_texts = partial(inform, TEXTS, output.read_texts, engine, found)
-        named = decisions if found.parts is None else found.removals
+        named = decisions if found.parts is None else found.chain.removals
         duplicates = begin(save, "duplicates", named, ("id", *REASON))
-        edges = begin(lambda: output.save("edges", name_pairs(engine, "edges", found.edges, found)))
+        edges = begin(lambda: output.save("edges", name_pairs(engine, "edges", found.chain.edges, found)))
         near_misses = begin(save_near_misses)
-        cosines = None if found.cosines is None else begin(save_cosines)
-        sketch = begin(inform, SKETCH, _save_sketch, engine, output, found.sketches)
+        cosines = None if found.chain.cosines is None else begin(save_cosines)
+        sketch = begin(inform, SKETCH, _save_sketch, engine, output, found.chain.sketches)
         spans_written = begin(save, "spans", spans, arrow.spans_written(engine.id_type).names)
         quarantined = begin(save, "quarantine", rejected, QUARANTINE)
         has_sources = bool(output.config.input.source_column)
@@ -175,7 +175,7 @@ def write_result(
         text_bytes_kept=rows.text_bytes_kept,
     )
     return WrittenOutput(
-        counts=counts if found.parts is None else _count_documents(found.steps[0], gone, counts),
+        counts=counts if found.parts is None else _count_documents(found.chain.steps[0], gone, counts),
         texts=(read_texts() if texts is None else texts.result()) or {},
         sources=None if sources is None else sources.result(),
         by_profile=read_profiles(tally),
@@ -194,7 +194,7 @@ def _save_sketch(engine: Engine[Rows], output: ResultWriter[Rows], cells: Rows |
 
 
 def _name_misses(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
-    return name_pairs(engine, "near_misses", found.near_misses, found)
+    return name_pairs(engine, "near_misses", found.chain.near_misses, found)
 
 
 def name_pairs(

@@ -13,8 +13,8 @@ from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import join_groups
+from dedup.layers.chain import Chain
 from dedup.tables import arrow
-from dedup.tables.counts import Layered
 
 SOURCES = 50
 """Sources counted on their own."""
@@ -38,27 +38,13 @@ COUNTED = pa.schema(
 class Findings(Generic[Rows]):
     """Results of all layers, as the output applies them, in document ids."""
 
+    chain: Chain[Rows]
     documents: Rows
     """REGISTER; with the number of the `profile` where there are any."""
-    steps: Sequence[Layered]
-    removals: Rows | None
-    """REMOVALS; None where no layer has any."""
     repeated: Rows | None
     """Column doc_id: ids of equal rows; None where there are none."""
     copies: tuple[str, str]
     """Layer and kind by which all of these but the first go; empty where they stay."""
-    kept: Rows | None
-    """doc_id and component_id of documents that stay for others."""
-    edges: Rows | None
-    """EDGES; None where no layer has any."""
-    near_misses: Rows | None
-    """EDGES of near misses; None where no layer has any."""
-    cosines: Rows | None = None
-    """COSINES; None where no layer has any."""
-    spans: Rows | None = None
-    """SPANS in characters of the whole texts, with their EFFECT; None where no layer has any."""
-    sketches: Rows | None = None
-    """Parts of the sketch of the documents; None where no layer has any."""
     pairs: int
     """Edges and near misses at most, each."""
     named: Rows | None = None
@@ -76,12 +62,12 @@ class Findings(Generic[Rows]):
     @property
     def rows(self) -> int:
         """Rows of the input."""
-        return self.steps[0].documents if self.parts is None else self.parts
+        return self.chain.steps[0].documents if self.parts is None else self.parts
 
     @property
     def gone(self) -> int:
         """Documents that REMOVALS name."""
-        return sum(step.removed for step in self.steps)
+        return sum(step.removed for step in self.chain.steps)
 
 
 def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
@@ -93,7 +79,8 @@ def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
     schema = list_columns(engine.id_type)
     whole = schema.append(PROFILE) if found.has_profiles else schema
     given = pa.schema([field for field in whole if field.name not in {*REASON, NUMBER.name}])
-    documents, removals = engine.select(found.documents, *given.names), found.removals
+    documents = engine.select(found.documents, *given.names)
+    removals, kept = found.chain.removals, found.chain.kept
     if removals is None:
         removals = engine.parallelise("no_removals", arrow.removals(engine.id_type).empty_table())
     reasons = engine.expect(engine.select(removals, "doc_id", *REASON), found.gone)
@@ -105,8 +92,8 @@ def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
             further = Shuffle(emitted=given, by=["doc_id"], order=["file", "row"], work=_skip_firsts, schema=given)
             copies = engine.group("further", equal, further, once=True)
         copies = engine.join(copies, reasons, "doc_id", how="anti")
-        if found.kept is not None:
-            copies = engine.join(copies, engine.select(found.kept, "doc_id", "component_id"), "doc_id", how="left")
+        if kept is not None:
+            copies = engine.join(copies, engine.select(kept, "doc_id", "component_id"), "doc_id", how="left")
         name = partial(_name_copies, copies=found.copies, schema=whole, alone=found.drops_all)
         decided = conform_rows(engine, decided, whole, number=1)
         decided = engine.concat(decided, engine.map(copies, name, whole))

@@ -113,8 +113,8 @@ class RowOutput:
         if mode == "ids":
             ids = marked.filter(is_kept).select(user_id.alias(self.id_column or "id"))
             return WrittenRows(kept=save_counted(ids, f"{self.folder}/kept", self.kind))
-        if mode == "filter" and found.spans is not None:
-            cuts = found.spans.frame.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
+        if mode == "filter" and found.chain.spans is not None:
+            cuts = found.chain.spans.frame.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
             whole = decisions.frame.filter(F.col("number") == 1).select("doc_id")
             # Last, as without an id column the text is part of what the id is a digest of.
             marked = cut_texts(marked, doc_id, cuts.join(whole, on="doc_id", how="left_anti"), text_column)

@@ -45,8 +45,8 @@ def weigh(engine: Engine[Rows], found: Findings[Rows], copies: Copies) -> Rows:
     known = pa.schema([("id", id_type), ("source", pa.string()), ("representative_id", id_type)])
     emitted, schema = pa.schema([("key", pa.int64()), *known]), list_columns(id_type)
     documents = engine.select(found.documents, "doc_id", "id", "source")
-    if found.removals is not None:
-        removals = engine.select(found.removals, "doc_id", "layer", "representative_id")
+    if found.chain.removals is not None:
+        removals = engine.select(found.chain.removals, "doc_id", "layer", "representative_id")
         documents = engine.join(documents, removals, "doc_id", how="left")
     shuffle = Shuffle(
         emit=partial(_name_cluster, schema=emitted),

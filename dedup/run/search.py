@@ -55,17 +55,10 @@ class Searched(Generic[Rows]):
         chain, counts = self.chain, unite([*self.near.values()])
         gone = sum(step.removed for step in chain.steps)
         return Findings(
+            chain=chain,
             documents=self.documents,
-            steps=chain.steps,
-            removals=chain.removals,
             repeated=repeated,
             copies=name_repeated(config),
-            kept=chain.kept,
-            edges=chain.edges,
-            near_misses=chain.near_misses,
-            cosines=chain.cosines,
-            spans=chain.spans,
-            sketches=chain.sketches,
             pairs=max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone,
             named=chain.named if self.named is None else self.named,
             changes=self.changes,

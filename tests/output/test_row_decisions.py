@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dedup.kernels.ids import SEED, hash_id, to_doc_ids
+from dedup.layers.chain import Chain
 from dedup.output.merging import merge_values
 from dedup.output.result_tables import name_pairs
 from dedup.output.row_decisions import (
@@ -36,9 +37,10 @@ def make_register(rows, id_type=LONG):
 
 
 def make_findings(documents, **known):
-    given = {"removals": None, "repeated": None, "copies": ("", ""), "kept": None, "edges": None, "near_misses": None}
-    steps = [Layered(layer="near", documents=documents.num_rows, text_bytes=0, removed=0)]
-    return Findings(documents=documents, steps=steps, pairs=0, **given | known)
+    steps = (Layered(layer="near", documents=documents.num_rows, text_bytes=0, removed=0),)
+    found = {name: known.pop(name) for name in ("steps", "removals", "kept", "edges", "near_misses") if name in known}
+    chain = Chain(engine=TinyEngine([]), **{"steps": steps} | found)
+    return Findings(chain=chain, documents=documents, pairs=0, **{"repeated": None, "copies": ("", "")} | known)
 
 
 def make_decisions(register, gone):
