@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Self
+from urllib.parse import unquote_plus
 
 import ada_url
 import pyarrow as pa
@@ -71,12 +72,13 @@ class Form:
     def _sort(self, search: str) -> str:
         parameters = ada_url.URLSearchParams(search)
         parameters.sort()  # type: ignore[no-untyped-call]
-        names = list(parameters.keys())
+        # The parser's own names must be UTF-8, and deleting them one by one would take the square of their number.
+        written = [(unquote_plus(each.partition("=")[0]), each) for each in str(parameters).split("&")]
         left_out = {
-            name for name in {*names} if any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self.tracking)
+            name
+            for name in {name for name, _ in written}
+            if any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self.tracking)
         }
-        # Deleting them one by one would take the square of their number.
-        written = zip(names, str(parameters).split("&"), strict=False)
         return "&".join(parameter for name, parameter in written if name not in left_out)
 
 

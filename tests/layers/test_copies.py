@@ -43,6 +43,7 @@ def run(folder, rows, *options):
         ("http://example.com.:80/b", "http://example.com/b"),
         ("http://example.com.:8080/b", "http://example.com:8080/b"),
         ("gopher://Ex%61mple.com./%7e", "gopher://example.com/~"),
+        ("http://example.com/b?%E9t%E9=1&%E8=2&utm_%E9=3", "http://example.com/b?%e8=2&%e9t%e9=1"),
     ],
 )
 def test_addresses_of_one_page_have_one_form(one, other):
@@ -65,6 +66,7 @@ def test_addresses_of_one_page_have_one_form(one, other):
         ("http://example.com/a%21", "http://example.com/a!"),
         ("http://example.com/%b5", "http://example.com/%c2%b5"),
         ("http://example.com/b?x=%26y", "http://example.com/b?x=&y"),
+        ("http://example.com/b?%E9=1", "http://example.com/b?%E8=1"),
         ("http://example.com../", "http://example.com/"),
     ],
 )
