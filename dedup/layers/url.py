@@ -74,12 +74,12 @@ class Form:
         parameters.sort()  # type: ignore[no-untyped-call]
         # The parser's own names must be UTF-8, and deleting them one by one would take the square of their number.
         written = [(unquote_plus(each.partition("=")[0]), each) for each in str(parameters).split("&")]
-        left_out = {
-            name
-            for name in {name for name, _ in written}
-            if any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self.tracking)
-        }
+        left_out = {name for name in {name for name, _ in written} if self._leaves_out(name.lower())}
         return "&".join(parameter for name, parameter in written if name not in left_out)
+
+    def _leaves_out(self, name: str) -> bool:
+        # Of what else has a meaning for fnmatch, brackets stand in names of parameters.
+        return any(fnmatchcase(name, re.sub(r"[\[?]", r"[\g<0>]", pattern.lower())) for pattern in self.tracking)
 
 
 def _normalise(encoded: re.Match[str]) -> str:

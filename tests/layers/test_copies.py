@@ -83,6 +83,14 @@ def test_what_counts_of_an_address_is_a_setting():
     assert [strict.canonicalise(each) for each in (None, "", "no address", "http://")] == [None] * 4
 
 
+def test_only_a_star_has_a_meaning_in_parameters_of_tracking():
+    form = Form(tracking=("sort[by]", "f[*]", "a?c"))
+
+    written = form.canonicalise("http://a.example/?sort[by]=1&f[x]=2&a?c=3&sortb=4&fx=5&abc=6")
+
+    assert written == "//a.example?abc=6&fx=5&sortb=4"
+
+
 def test_one_document_of_an_address_stays_and_those_without_one_all_do(tmp_path):
     addresses = ["http://a.example/x?utm_id=1", None, "https://A.example/x", None, "none", "none", "http://a.example/y"]
     rows = [{"id": number, "text": f"{WORDS} {number}", "url": url} for number, url in enumerate(addresses)]
