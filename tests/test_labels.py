@@ -93,6 +93,25 @@ def test_a_file_that_is_none_of_labels_is_refused(tmp_path, file, error, words):
         read(path)
 
 
+def test_a_copy_that_an_earlier_layer_removes_counts_as_the_document_kept(tmp_path):
+    words = " ".join(f"word{number}" for number in range(40))
+    texts = {"c": words, "b": words, "a": f"{words} end", "x": "something else that is said of nothing"}
+    corpus, labels = tmp_path / "in.jsonl", tmp_path / "pairs.csv"
+    corpus.write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in texts.items()))
+    settings = ["input.id_column=id", f"evaluation.labeled_pairs={labels}"]
+    told = {}
+    for layers in (["near"], ["exact", "near"]):
+        for number, pairs in enumerate(("b,c\n", "c,a\n", "b,c\nc,a\nc,x\nc,none\n")):
+            labels.write_text(f"left_id,right_id\n{pairs}")
+            config = load_config(None, None, [*settings, f"layers={json.dumps(layers)}"])
+            output = str(tmp_path / f"{layers[0]}{number}")
+            report = run_in_memory(Job(inputs=[str(corpus)], output=output, config=config))
+            told.setdefault(pairs, []).append((report["labeled_pairs"], report["recall_measured"]))
+
+    assert all(one == other for one, other in told.values())
+    assert [found[0][0]["joined"] for found in told.values()] == [1, 1, 2]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["lsh", "exact"])
 def test_recall_is_told_by_similarity_and_empty_documents_resemble_none(spark, tmp_path, mode):

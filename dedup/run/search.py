@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from dedup.engine.engine import Engine, Rows, read_histogram
+from dedup.layers import NEAR
 from dedup.layers.chain import Chain
 from dedup.layers.foreign import count_for_foreign, drop_all, leave_foreign, list_foreign
 from dedup.layers.layer import Context, EarlierKeys, Found, Layer, NothingToSearchError, Setup, Stages
+from dedup.layers.near.labels import follow
 from dedup.output.row_decisions import Findings
 from dedup.report.profiles import unite
 from dedup.run.clock import Clock
@@ -138,6 +140,8 @@ def search_layer(
     NothingToSearchError
         When nothing is left.
     """
+    if kind.name == NEAR and context.labels is not None and chain.removals is not None:
+        context = replace(context, labels=follow(chain.engine, context.labels, chain.removals))
     own = kind.make(set_up(kind.name, part, context, clock))
     rest = chain.rest(own.name)
     with nullcontext() if own.has_stages else clock.time(own.name):

@@ -55,7 +55,8 @@ def refuse_repeated(count: int, shown: Sequence[tuple[str | int, int]], *, id_co
 
 
 def refuse_labels(given: int) -> DataError:
-    """Return the error for labelled pairs of duplicates, none of which has both documents in the input."""
+    """Return the error for labelled pairs of duplicates, none of which has both documents where near searches."""
     return DataError(
-        f"evaluation.labeled_pairs: must hold duplicates of the input (got {given:,}, none with both documents in it)"
+        "evaluation.labeled_pairs: must hold duplicates of the input "
+        f"(got {given:,}, none with both documents among those that the layer near searches)"
     )

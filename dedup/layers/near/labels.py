@@ -6,10 +6,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup.engine.engine import Engine, Rows
 from dedup.kernels import Flags, Integers
 from dedup.kernels.confidence import SIMILARITY_BINS, measure_share
+from dedup.kernels.ids import to_doc_ids
 from dedup.tables.ids import refuse_labels
 
 
@@ -88,7 +90,8 @@ class Labels(NamedTuple):
         ends = [*zip(self.left.tolist(), self.right.tolist(), strict=True)]
         # A document without a token resembles nothing, not even another such.
         similarities = np.array([1.0 if one == other else exact.get((one, other), 0.0) for one, other in ends])
-        joined = ~find_parted(engine, self.left, self.right, components)
+        # Of two that an earlier layer took for one, near has seen one.
+        joined = (self.left == self.right) | ~find_parted(engine, self.left, self.right, components)
         bins = np.floor(similarities * SIMILARITY_BINS).astype(np.int64)
         points = []
         for number in np.unique(bins).tolist():
@@ -105,6 +108,29 @@ class Labels(NamedTuple):
                 }
             )
         return points
+
+
+def follow(engine: Engine[Rows], labels: pa.Table, removals: Rows) -> pa.Table:
+    """Return labelled pairs with the document kept in the place of each that an earlier layer removes as its equal.
+
+    Parameters
+    ----------
+    labels
+        As for `Labels.of`.
+    removals
+        REMOVALS of earlier layers.
+    """
+    names = ["left_id", "right_id"]
+    wanted = pc.unique(pa.chunked_array([chunk for name in names for chunk in labels[name].chunks], pa.int64()))
+    found = engine.lookup(engine.select(removals, "doc_id", "representative_id", "jaccard"), wanted.drop_null())
+    found = found.filter(pc.equal(found["jaccard"], 1.0)).filter(pc.is_valid(pc.field("representative_id")))
+    kept = to_doc_ids(found["representative_id"].combine_chunks()).tolist()
+    kept_of = dict(zip(found["doc_id"].to_pylist(), kept, strict=True))
+    for place, name in enumerate(labels.column_names):
+        if name in names:
+            ends = [kept_of.get(each, each) for each in labels[name].to_pylist()]
+            labels = labels.set_column(place, name, pa.array(ends, pa.int64()))
+    return labels
 
 
 def find_parted(engine: Engine[Rows], left: Integers, right: Integers, components: Rows) -> Flags:
