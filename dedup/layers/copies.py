@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, once
 from dedup.kernels import Flags, Integers, election
 from dedup.kernels.digests import digest_each
 from dedup.kernels.representatives import elect
@@ -105,7 +105,19 @@ def remove_copies(
             repeated=True,
         ),
     )
+    known = None if past is None else past.find_known(engine, documents)
+    if known is not None:
+        again = partial(_name_known, names=names, schema=removals)
+        others = engine.map(engine.join(known, found, "doc_id", how="anti"), again, removals)
+        found = engine.concat(found, engine.group("known_copies", others, once(removals)))
     return spare(engine, found, choice.per_source)
+
+
+def _name_known(batches: Batches, *, names: Mapping[str, str], schema: pa.Schema) -> Batches:
+    """Let documents go that are there already, as copies of themselves."""
+    for batch in batches:
+        own = batch["id"]
+        yield conform(batch, schema, **names, representative_id=own, component_id=own, jaccard=1.0, **{OWNER: 0})
 
 
 def spare(engine: Engine[Rows], found: Rows, most: int) -> Rows:

@@ -89,6 +89,9 @@ class EarlierKeys(Protocol):
         `kind` is that of the layer's own removals: documents that others have removed still have copies.
         """
 
+    def find_known(self, engine: Engine[Rows], documents: Rows) -> Rows | None:
+        """Return the rows of documents that are there already, being equal; None where a column names them."""
+
     def look_up(self, engine: Engine[Rows], table: str, rows: Rows, columns: Sequence[str] | None = None) -> Rows:
         """Return the rows of a table whose keys are those of some rows, which have a name; all columns or some."""
 

@@ -82,6 +82,14 @@ class StoredKeys:
         schema = keyed(engine.id_type)
         return engine.map(joined, partial(_to_keyed, salt=salt, kind=kind, rules=rules, schema=schema), schema)
 
+    def find_known(self, engine: Engine[Rows], documents: Rows) -> Rows | None:
+        """See `EarlierKeys.find_known`."""
+        if self.snapshot.state.settings.get("input.id_column"):
+            return None
+        count = engine.tally(documents)["rows"]
+        stored = select(engine, self.snapshot, "documents", ["doc_id"], wanted=documents, count=count)
+        return engine.join(documents, engine.select(stored, "doc_id"), "doc_id", how="semi")
+
     def look_up(self, engine: Engine[Rows], table: str, rows: Rows, columns: Sequence[str] | None = None) -> Rows:
         """See `EarlierKeys.look_up`."""
         wanted = engine.select(rows, wanted=self.snapshot.layout(table).key)

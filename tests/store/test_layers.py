@@ -228,11 +228,26 @@ def test_rows_that_come_again_without_ids_are_copies_of_themselves(tmp_path):
 
     assert sorted(row["text"] for row in first.kept) == sorted(["", *WORDS[:2]])
     assert [row["text"] for row in second.kept] == [WORDS[2]]
-    assert {(row["id"] == row["representative_id"], row["layer"]) for row in second.duplicates} == {
-        (True, "exact"),
-        (True, "near"),
-    }
+    assert {(row["id"] == row["representative_id"], row["layer"]) for row in second.duplicates} == {(True, "exact")}
     assert store.check(hours=0) == []
+
+
+@pytest.mark.parametrize("layers", [["url"], ["lines", "exact"], ["exact", "passages"]])
+def test_rows_that_come_again_go_also_where_a_layer_finds_no_key_or_another_text(tmp_path, layers):
+    store, settings = dedup.Store(tmp_path / "store"), {"passages.tokens": 10, "lines.documents": 2}
+    options = {"layers": layers, "engine": "memory", "settings": settings | {"url.column": "url"}}
+    line = "the line that three documents have"
+    texts = [f"{WORDS[0]}\n{line}", f"{WORDS[1]}\n{line}", ""]
+    rows = [{"text": text, "url": None} for text in texts]
+    store.add(rows, "1", **options)
+    # With the new one the line is common, and cut in all of the batch.
+    second = store.add([*rows, rows[0], {"text": f"{WORDS[2]}\n{line}", "url": None}], "2", **options)
+
+    assert [row["text"].split("\n")[0] for row in second.kept] == [WORDS[2]]
+    assert {(row["id"] == row["representative_id"], row["layer"], row["jaccard"]) for row in second.duplicates} == {
+        (True, next(each for each in layers if each in {"url", "exact"}), 1.0)
+    }
+    assert [(commit.documents, commit.kept) for commit in store.history()] == [(3, 3), (1, 1)]
 
 
 @pytest.fixture(scope="module")
