@@ -162,6 +162,16 @@ def test_a_record_is_cut_behind_a_byte_order_mark_and_quotes():
     assert delete_from_record(b'a,"x,""y""",d', 1, [2], [5]) == b'a,"x,",d'
 
 
+def test_a_record_of_one_cell_that_is_cut_whole_stays_a_record(tmp_path):
+    (tmp_path / "a.csv").write_text("text\r\nall of it\r\nlast")
+    source = open_source(list_files([str(tmp_path / "a.csv")]), id_column="", text_column="text")
+    cuts = Cuts.of(*(np.array(each, np.int64) for each in ([0, 1], [0, 0], [9, 2])))
+
+    write(source, 0, np.empty(0, np.int64), kept_folder=str(tmp_path / "kept"), cuts=cuts)
+
+    assert (tmp_path / "kept" / "a.csv").read_bytes() == b'text\r\n""\r\nst'
+
+
 @given(
     lost=st.lists(st.tuples(st.integers(0, 20), st.integers(1, 4)), max_size=4),
     span=st.tuples(st.integers(0, 20), st.integers(1, 6)),

@@ -302,6 +302,8 @@ def delete_from_record(record: bytes, place: int, begins: Sequence[int], ends: S
     if quoted is not None:
         content = quoted[1:-1].replace(b'""', b'"') + content[len(quoted) :]
     shorter = delete_spans(content.decode("utf-8", "replace"), begins, ends).encode()
-    if quoted is not None or re.search(rb'[",\r\n]', shorter):
+    is_alone = not (record[: found.start()] + record[found.end() :]).strip(LINE_ENDS)
+    # The only cell of a record, if it were empty, would be a blank line, which is none.
+    if quoted is not None or re.search(rb'[",\r\n]', shorter) or (is_alone and not shorter):
         shorter = b'"' + shorter.replace(b'"', b'""') + b'"'
     return record[: found.start()] + shorter + record[found.end() :]
