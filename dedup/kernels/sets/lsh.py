@@ -1,5 +1,6 @@
 """Locality-sensitive hashing: band keys, buckets of equal keys, and the pairs of a bucket."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -159,6 +160,8 @@ def arrange(
 
 def _followers(sizes: Integers, max_bucket: int) -> Integers:
     """Return the number of followers that a member of a capped bucket is paired with."""
+    # A larger one has no square of 64 bits, and no bucket so many members.
+    max_bucket = min(max_bucket, math.isqrt(2**63 - 1))
     return np.clip(max_bucket**2 // (2 * sizes), min(FOLLOWERS, max_bucket // 2), max_bucket // 2)
 
 

@@ -184,6 +184,11 @@ def test_pair_counts_hold_for_buckets_of_a_billion():
     ]
 
 
+@pytest.mark.parametrize("cap", [2**31, 10**10, 2**63 - 1])
+def test_the_largest_caps_that_settings_allow_cap_nothing(cap):
+    assert [counts.tolist() for counts in pair_counts(np.array([2, 1000]), cap)] == [[1, 499_500], [0, 0]]
+
+
 def test_a_bucket_over_the_cap_gives_as_many_pairs_as_one_at_the_cap_until_its_members_choose_the_least():
     sizes = np.array([200, 201, 400, 1000, 1250, 2000])
     assert pair_counts(sizes, 200)[0].tolist() == [19_900, 201 * 99, 400 * 50, 1000 * 20, 1250 * 16, 2000 * 16]
