@@ -243,6 +243,18 @@ def encode_wrongly(texts):
     return [[1.0]] * (len(texts) + 1)
 
 
+def encode_raggedly(texts):
+    return [[1.0, [2.0]] for _ in texts]
+
+
+def encode_to_words(texts):
+    return [["one", "two"] for _ in texts]
+
+
+def encode_to_zeros(texts):
+    return [[0.0, 0.0] for _ in texts]
+
+
 def test_a_function_encodes_texts_and_empty_ones_have_no_vector():
     calls.clear()
     layer = replace(make_layer(), settings=Semantic(encoder=f"{__name__}:encode", threshold=THRESHOLD))
@@ -258,6 +270,21 @@ def test_a_function_encodes_texts_and_empty_ones_have_no_vector():
         replace(layer, settings=Semantic(encoder=f"{__name__}:encode_wrongly", threshold=1.0)).find(
             TinyEngine([(0, "a")])
         )
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("encode_raggedly", r"encode_raggedly must return rows of numbers, all of one length \("),
+        ("encode_to_words", r"encode_to_words must return rows of numbers, all of one length \("),
+        ("encode_to_zeros", r"vectors must have one length, .* zero \(got zeros alone in document 0, .* document 1\)$"),
+    ],
+)
+def test_faults_of_an_encoder_are_told_by_its_name(function, said):
+    layer = replace(make_layer(), settings=Semantic(encoder=f"{__name__}:{function}", threshold=1.0))
+
+    with pytest.raises(DataError, match=r"^semantic\.encoder: .*" + said):
+        layer.find(TinyEngine([(0, "a"), (1, "b")]))
 
 
 def test_vectors_learned_from_the_corpus_are_those_of_any_partitioning(monkeypatch):
@@ -414,6 +441,11 @@ def test_texts_share_as_many_words_as_is_asked():
     [
         ({"semantic.vector_column": "", "semantic.encoder": "none"}, ConfigError, 'must be "corpus" or a function'),
         ({"semantic.vector_column": "", "semantic.encoder": "math:nothing"}, ConfigError, "math:nothing.*no attribute"),
+        (
+            {"semantic.vector_column": "", "semantic.encoder": "math:pi"},
+            ConfigError,
+            '"math:pi", which is none',
+        ),
         ({"semantic.action": "check", "layers": ["semantic"]}, ConfigError, '"check" needs a layer before'),
         (
             {"semantic.vector_column": "text"},

@@ -37,11 +37,13 @@ def load_function(name: str) -> Callable[[Sequence[str]], Any]:
         When there is none.
     """
     module, _, function = name.partition(":")
+    rule = f'{SETTING}: must be "{CORPUS}" or a function "package:function" (got "{name}"'
     try:
         found: Callable[[Sequence[str]], Any] = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        rule = f'must be "{CORPUS}" or a function "package:function"'
-        raise ConfigError(f'{SETTING}: {rule} (got "{name}": {error})') from error
+        raise ConfigError(f"{rule}: {error})") from error
+    if not callable(found):
+        raise ConfigError(f"{rule}, which is none)")
     return found
 
 
@@ -75,7 +77,11 @@ def _call(batches: Batches, *, name: str) -> Batches:
     for batch in batches:
         texts = batch["text"].fill_null("")
         rows = np.flatnonzero(pc.utf8_length(pc.utf8_trim_whitespace(texts)).to_numpy(zero_copy_only=False))
-        found = np.asarray(encode(texts.take(pa.array(rows)).to_pylist()) if rows.size else np.empty((0, 1)), "<f4")
+        made = encode(texts.take(pa.array(rows)).to_pylist()) if rows.size else np.empty((0, 1))
+        try:
+            found = np.asarray(made, "<f4")
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{SETTING}: {name} must return rows of numbers, all of one length ({error})") from error
         if found.ndim != 2 or len(found) != rows.size:
             raise DataError(f"{SETTING}: {name} must return a row for each text (got {found.shape} for {rows.size:,})")
         yield _add(batch, rows, found)

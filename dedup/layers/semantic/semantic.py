@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Size, conform_rows, once, read_histogram
 from dedup.errors import ConfigError
+from dedup.files.columns import VECTOR_SETTING
 from dedup.informing import Inform
 from dedup.kernels.election import RANKED
 from dedup.kernels.runs.batches import conform
@@ -31,7 +32,7 @@ from dedup.layers.near.search import Search
 from dedup.layers.near.tables import Connection
 from dedup.layers.semantic import stored, vectors
 from dedup.layers.semantic.cells import PAIRS, VECTOR_BYTES, Neighbourhood, Reach, choose_cells, find_candidates, probe
-from dedup.layers.semantic.encoding import CORPUS, choose_encoder, load_function
+from dedup.layers.semantic.encoding import CORPUS, SETTING, choose_encoder, load_function
 from dedup.layers.semantic.judging import (
     SampledPairs,
     Threshold,
@@ -172,9 +173,13 @@ class SemanticLayer(Layer):
     def _read(self, engine: Engine[Rows]) -> tuple[Rows, int, int]:
         """Return the documents with their vectors, the number of these, and their dimensions."""
         settings = self.settings
-        return vectors.read_vectors(
-            engine, choose_encoder(engine, settings.vector_column, settings.encoder, self.tokenizer)
-        )
+        encode = choose_encoder(engine, settings.vector_column, settings.encoder, self.tokenizer)
+        return vectors.read_vectors(engine, encode, self._origin)
+
+    @property
+    def _origin(self) -> str:
+        """Setting that says where vectors come from."""
+        return VECTOR_SETTING if self.settings.vector_column else SETTING
 
     @property
     def _guards(self) -> Guards:
@@ -252,7 +257,7 @@ class SemanticLayer(Layer):
             When vectors are none, or of other lengths, than those of earlier batches too.
         """
         documents, count, dimensions = self._read(engine)
-        earlier = stored.read_earlier(engine, past, documents, dimensions)
+        earlier = stored.read_earlier(engine, past, documents, dimensions, self._origin)
         found = self._search(engine, documents, count, dimensions, earlier)
         assert found.removals is not None
         kept = stored.keep(engine, _take_vectors(engine, documents), found.removals)

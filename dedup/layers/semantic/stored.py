@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Tally, conform_rows, once, read_histogram
 from dedup.errors import DataError
-from dedup.files.columns import VECTOR_SETTING
 from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.vectors.products import VALUE_BYTES
 from dedup.layers.layer import DOC_ID, EarlierKeys, Fetch
@@ -69,8 +68,15 @@ class Earlier(Generic[Rows]):
         return left
 
 
-def read_earlier(engine: Engine[Rows], past: EarlierKeys, documents: Rows, dimensions: int) -> Earlier[Rows]:
+def read_earlier(
+    engine: Engine[Rows], past: EarlierKeys, documents: Rows, dimensions: int, setting: str
+) -> Earlier[Rows]:
     """Return what a store has of earlier batches, given the documents of one and the dimensions of its vectors.
+
+    Parameters
+    ----------
+    setting
+        Setting that says where vectors come from.
 
     Raises
     ------
@@ -82,8 +88,7 @@ def read_earlier(engine: Engine[Rows], past: EarlierKeys, documents: Rows, dimen
     told = read_histogram(engine.tally(others), "lengths")
     if dimensions and any(length != dimensions for length in told):
         raise DataError(
-            f"{VECTOR_SETTING}: vectors must have the length of those in the store, {next(iter(told)):,} "
-            f"(got {dimensions:,})"
+            f"{setting}: vectors must have the length of those in the store, {next(iter(told)):,} (got {dimensions:,})"
         )
     return Earlier(
         vectors=engine.join(vectors, documents, "doc_id", how="anti"),

@@ -25,13 +25,15 @@ VECTORS = pa.schema([("doc_id", pa.int64()), ("values", pa.binary())])
 FAULTY = ("id", "length", "fault")
 
 
-def read_vectors(engine: Engine[Rows], encode: Work) -> tuple[Rows, int, int]:
+def read_vectors(engine: Engine[Rows], encode: Work, setting: str) -> tuple[Rows, int, int]:
     """Return REGISTER with HELD, the number of VECTORS, and their dimensions.
 
     Parameters
     ----------
     encode
         Work that gives documents their `vector`, the bytes of 32-bit floats, null of those without one.
+    setting
+        Setting that says where they come from.
 
     Raises
     ------
@@ -45,7 +47,7 @@ def read_vectors(engine: Engine[Rows], encode: Work) -> tuple[Rows, int, int]:
     # Of two that are as frequent the greater is right.
     length = max(lengths, key=lambda each: (lengths[each], each), default=0)
     if any(fault in FAULTS for fault in faults) or len(lengths) > 1:
-        raise _refuse(engine, documents, length)
+        raise _refuse(engine, documents, length, setting)
     return documents, faults.get(SOUND, 0), length
 
 
@@ -68,7 +70,7 @@ def _check(batches: Batches, *, encode: Work, schema: pa.Schema) -> Iterator[pa.
         yield conform(batch, schema, values=held, length=lengths, fault=faults)
 
 
-def _refuse(engine: Engine[Rows], documents: Rows, length: int) -> DataError:
+def _refuse(engine: Engine[Rows], documents: Rows, length: int, setting: str) -> DataError:
     schema = pa.schema([("id", engine.id_type), *arrow.integers("length", "fault")])
     work = partial(_select_faulty, length=length)
     found = engine.collect(engine.map(engine.select(documents, *FAULTY), work, schema)).sort_by("id").slice(0, SHOWN)
@@ -76,9 +78,11 @@ def _refuse(engine: Engine[Rows], documents: Rows, length: int) -> DataError:
         f"{FAULTS.get(row['fault'], 'length {:,}'.format(row['length']))} in document {row['id']!r}"
         for row in found.to_pylist()
     ]
+    # Encoders have no null.
+    told = "; a document without a vector has null" if setting == VECTOR_SETTING else ""
     return DataError(
-        f"{VECTOR_SETTING}: vectors must have one length, here {length:,}, and finite values that are not all zero "
-        f"(got {', '.join(shown)}); a document without a vector has null"
+        f"{setting}: vectors must have one length, here {length:,}, and finite values that are not all zero "
+        f"(got {', '.join(shown)}){told}"
     )
 
 
