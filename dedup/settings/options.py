@@ -189,10 +189,10 @@ class Keep(Table):
     `dedup_NAME`, "first:COLUMN" and "last:COLUMN" the least and greatest value, as texts."""
 
     copies: Copies = field(default=1, metadata={"range": Range(1)})
-    """Documents that stay of a cluster of the layer near, the first by the order; the others go in favour of the very
-    first: a 64-bit integer of at least 1, or "log2" or "sqrt", for no more than a number, for 1 + log2 of the cluster's
-    size, or for its root, rounded down. With output.mode "weights" one stays, and the weights of a cluster add up to
-    this."""
+    """Documents that stay of a cluster of the layers near and semantic, the first by the order; the others go in favour
+    of the very first: a 64-bit integer of at least 1, or "log2" or "sqrt", for no more than a number, for 1 + log2 of
+    the cluster's size, or for its root, rounded down. With output.mode "weights" one stays, and the weights of a
+    cluster add up to this."""
 
     def __post_init__(self) -> None:
         """Check the fields, then the entries of the order."""

@@ -425,6 +425,12 @@ def test_a_run_with_a_check_removes_what_one_without_the_layer_does(tmp_path):
     assert len(disagreeing) == report["layers"][1]["details"]["disagreeing"]
 
 
+def test_several_of_a_cluster_stay_as_of_those_of_near(tmp_path):
+    report = run_in_memory(make_job(tmp_path, "out", **{"keep.copies": 2}))
+
+    assert [layer["removed"] for layer in report["layers"]] == [0, 0]
+
+
 def test_texts_share_as_many_words_as_is_asked():
     texts = ["to run is walking", "walking is to run away from", "green houses", "a"]
     vectors = [[1.0, 0.1 * place] for place in range(4)]
