@@ -332,6 +332,21 @@ def test_where_no_document_of_a_component_stays_it_is_told_what_it_resembles(run
     assert to_tables(list_top(result, 5)).splitlines()[2].split()[:3] == [str(2 + of_near), "-", "1"]
 
 
+@pytest.mark.parametrize("setting", ["cluster.linkage=representative", "keep.copies=2"])
+def test_a_component_is_as_large_whoever_of_it_is_asked_for(run_on, setting):
+    rows = {step: " ".join(WORDS[3 * step : 3 * step + 60]) for step in range(5)}
+    result = run_on({**rows, 9: "alone"}, "threshold=0.75", setting)
+    gone = {row["id"]: row["representative_id"] for row in result.duplicates.to_pylist()}
+
+    found = [explain(result, str(each)) for each in {*gone, *gone.values()}]
+
+    assert {each.documents for each in found} == {5}
+    told = {each.id: each.stands_for for each in found if each.fate == "kept"}
+    assert told == {each: [*gone.values()].count(each) for each in gone.values()}
+    assert len(gone) < 4
+    assert all(f"stands for {told[each.id]} removed" in to_text(each, Style()) for each in found if each.id in told)
+
+
 def test_a_document_that_a_layer_removes_by_itself_is_alone(run_on, tmp_path):
     quiz = tmp_path / "quiz.jsonl"
     quiz.write_text(json.dumps({"question": " ".join(WORDS[:20])}))

@@ -37,7 +37,7 @@ def explain(result: PublishedOutput, given: str, other: str | None = None) -> Ex
     doc_id = result.parse_id("--id", given)
     if other is not None:
         return _explain_pair(result, doc_id, result.parse_id("--with", other))
-    found = _find_fate(result, doc_id)
+    found = _count_component(result, _find_fate(result, doc_id))
     found = _explain_kept(result, found) if found.fate == "kept" else _explain_removed(result, found)
     return _add_spans(result, replace(found, profile=result.name_profile(doc_id)))
 
@@ -123,8 +123,24 @@ def _find_fate(result: PublishedOutput, doc_id: Any) -> Explanation:  # noqa: AN
         representative_id=doc_id,
         component_id=members["component_id"][0].as_py() if members.num_rows else None,
         documents=members.num_rows + 1,
+        stands_for=members.num_rows,
         copies=own.num_rows,
     )
+
+
+def _count_component(result: PublishedOutput, found: Explanation) -> Explanation:
+    """Count with a component those too that stay beside the document kept: copies, and by representative linkage."""
+    if found.documents == 1:
+        return found
+    removed_for_it = result.duplicates.filter(pc.field("representative_id") == found.id)
+    members = removed_for_it if found.fate == "kept" else _members(result, found.component_id)
+    reached = {*members["id"].to_pylist(), *members["representative_id"].drop_null().to_pylist()}
+    counted = 0
+    while counted < len(reached):
+        counted = len(reached)
+        for pair in _pairs_of(result, "edges", reached):
+            reached |= {pair[name] for name in PAIR}
+    return replace(found, documents=counted)
 
 
 def _members(result: PublishedOutput, component_id: Any) -> pa.Table:  # noqa: ANN401 - an integer or a string
@@ -232,7 +248,7 @@ def _explain_kept(result: PublishedOutput, found: Explanation) -> Explanation:
 
 
 def _explain_pair(result: PublishedOutput, doc_id: Any, other_id: Any) -> Explanation:  # noqa: ANN401
-    found, other = _find_fate(result, doc_id), _find_fate(result, other_id)
+    found, other = _count_component(result, _find_fate(result, doc_id)), _find_fate(result, other_id)
     own = _recorded(_pairs_of(result, "edges", [doc_id]))
     known = own | _recorded(_pairs_of(result, "near_misses", [doc_id]))
     is_joined = found.component_id is not None and found.component_id == other.component_id

@@ -65,7 +65,7 @@ def _write(found: Explanation, style: Style) -> Iterator[str]:
     for pair in found.near_misses:
         yield from _show_pair(pair, style)
     if found.fate == "kept" and not (found.direct or found.near_misses):
-        yield from ("", "no near miss: no document that it was compared with comes close to the threshold")
+        yield from ("", "no near miss: no document that it was compared with falls just short of the threshold")
 
 
 def _head(found: Explanation) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _head(found: Explanation) -> Iterator[str]:
         yield _field("removed", f"{found.kind}{_tell_instead(found)}")
         yield _field("layer", found.layer)
     else:
-        others = found.documents - 1
+        others = found.stands_for
         yield _field("kept", f"stands for {others:,} removed" if others else "no other is removed for it")
     if found.profile:
         yield _field("profile", found.profile)

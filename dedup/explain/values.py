@@ -70,6 +70,8 @@ class Explanation:
     """Id that names the component: that of one of its documents."""
     documents: int = 1
     """Documents in the component, this one included."""
+    stands_for: int = 0
+    """Removed documents that a kept one stands for."""
     is_dropped: bool = False
     """Whether the document went with all that are alike, as `keep.drop` asked for."""
     copies: int = 0
