@@ -244,7 +244,7 @@ def test_passages_of_characters_remove_what_repeats(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"shingles.tokenizer_file": ""}, "shingles.tokenizer_file: it must be the JSON of a Hugging Face tokenizer"),
+        ({"shingles.tokenizer_file": ""}, 'it must be the JSON of a Hugging Face tokenizer (got "")'),
         ({"shingles.unit": "char"}, 'shingles.tokenizer_file: must be empty unless unit is "ids"'),
         ({"text.case": "keep"}, 'text: only markup may be set with shingles.unit = "ids"'),
     ],

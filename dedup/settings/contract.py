@@ -94,7 +94,8 @@ def _read_tokenizer(path: str) -> bytes:
         content = Path(path).read_bytes()
         load(content)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        # The empty path is the folder at work.
+        reason = (getattr(error, "strerror", None) or error) if path else '""'
         raise ConfigError(
             f"shingles.tokenizer_file: {path or 'it'} must be the JSON of a Hugging Face tokenizer (got {reason})"
         ) from error
