@@ -27,14 +27,20 @@ from dedup.settings.files import load_config
 from tests import oracles
 
 SETS = {"shingles.unit": "set", "shingles.shingle_size": 1, "input.id_column": "id", "input.text_column": "tags"}
-LISTS = st.lists(st.none() | st.lists(st.none() | st.sampled_from(["", "a", "\n", "\\n", "\\", "é b"])))
+LISTS = st.lists(
+    st.none() | st.lists(st.none() | st.sampled_from(["", "a", "a\0", "\0", "\\0", "\n", "\\n", "\\", "é b"]))
+)
 
 
 def draw(count=60, seed=3):
     """Return sets, of which many resemble others; null, empty and repeated elements among them."""
     chance = random.Random(seed)
     families = [
-        [chance.choice(["", "\\", "a\nb", "é"]) + str(chance.randrange(500)) for _ in range(12)] for _ in "abcdef"
+        [
+            chance.choice(["", "\\", "a\nb", "é"]) + str(chance.randrange(500)) + chance.choice(["", "\0"])
+            for _ in range(12)
+        ]
+        for _ in "abcdef"
     ]
     found = []
     for number in range(count):

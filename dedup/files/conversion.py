@@ -10,8 +10,8 @@ from dedup.errors import DataError
 from dedup.files.systems import redact
 from dedup.kernels.text.joining import SEPARATOR
 
-ESCAPES = (("\\", "\\\\"), ("\n", "\\n"))
-"""Characters of an element of a set and what stands for them in its text, the first before the second."""
+ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\0", "\\0"))
+"""Characters of an element of a set and what stands for them in its text, in this order."""
 
 
 def is_string(kind: pa.DataType) -> bool:

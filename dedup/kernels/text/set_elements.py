@@ -16,8 +16,9 @@ LINE_FEED = ord("\n")
 class SetElements:
     """Tokenizer of sets that are written as texts, an element a line, integers in decimal.
 
-    A backslash of an element is written as two and a line feed as backslash and n, so that a line feed ends an element
-    and nothing else; the last may lack it.
+    A backslash of an element is written as two, a line feed as backslash and n, so that a line feed ends an element and
+    nothing else, and a zero byte as backslash and 0, as hashes fill the last block up with such; the last element may
+    lack its line feed.
 
     Parameters
     ----------
