@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from operator import itemgetter
 from random import Random
 
 import pyarrow as pa
@@ -351,6 +352,9 @@ def test_both_engines_order_and_merge_alike(spark, tmp_path):
     report = run(spark, Job(inputs=[], output=str(tmp_path / "table"), config=config))
     found = {row["id"]: row for row in ds.dataset(tmp_path / "table" / "kept").to_table().to_pylist()}
     assert found == {row["id"]: row for row in kept[0].to_pylist()}
+    removed = [ds.dataset(tmp_path / name / "removed").to_table() for name in ("memory", "table")]
+    assert sorted(removed[1].to_pylist(), key=itemgetter("id")) == sorted(removed[0].to_pylist(), key=itemgetter("id"))
+    assert (report["kept"], report["removed"]) == (kept[0].num_rows, removed[0].num_rows)
     assert report["reader"] == "spark"
     assert report["decided"] == {{"longest": longest}.get(rule, rule): n for rule, n in reports[0]["decided"].items()}
     assert longest in report["decided"]

@@ -99,9 +99,10 @@ class RowOutput:
         user_id, doc_id = identify(rows, id_column=self.id_column)
         text = write_text(rows, self.config.text_columns)
         text_bytes = F.octet_length(text)
-        if self.config.keep.merge:
+        added = list_added(self.config.keep.merge).names
+        if added:
             merged = merge_values(engine, found.documents, decisions, self.config.keep.merge)
-            rows = add_merged(rows, doc_id, merged.frame, list_added(self.config.keep.merge).names)
+            rows = add_merged(rows, doc_id, merged.frame, added)
         gone = engine.tally(decisions)["rows"]
         repeated = found.repeated.frame if found.repeated is not None and found.copies[0] else None
         notes = NOTES if mode == "annotate" else NOTES[:1]
@@ -127,7 +128,11 @@ class RowOutput:
             # One of the two folders would be missing; an empty table can at least be read.
             empty, other = ("kept", "removed") if gone else ("removed", "kept")
             self._save(empty, self.rows.limit(0))
-            self._save(other, observed.drop(names[0]))
+            self._save(other, observed.drop(names[0], *(added if gone else ())))
+        elif added:
+            # Files of one write have the same columns, and the rows removed are to be as they were.
+            self._save("kept", observed.filter(is_kept).drop(names[0]))
+            self._save("removed", marked.filter(~is_kept).drop(names[0], *added))
         else:
             save(observed.write.partitionBy(names[0]), self.parts, self.kind)
             for value, name in (("true", "kept"), ("false", "removed")):
