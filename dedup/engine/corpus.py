@@ -171,7 +171,7 @@ def read_rows(
     for batch in batches:
         keys = to_keys((batch[f"order{number}"] for number, _ in enumerate(order)), order)
         keys = [batch[LEADS], *keys] if LEADS in batch.schema.names else keys
-        merged = [to_source(batch[f"merge{number}"]) for number in range(noted)]
+        merged = [to_source(_to_utc(batch[f"merge{number}"])) for number in range(noted)]
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop(LEADS, None)
         if "cuts" in columns:
@@ -191,6 +191,12 @@ def read_rows(
         found = found if chosen is None else chosen.apply(found)
         if found.num_rows:
             yield found
+
+
+def _to_utc(values: pa.Array) -> pa.Array:
+    """Return times in UTC, which Spark gives in the zone of its session, so that their texts do not tell that."""
+    kind = values.type
+    return values.cast(pa.timestamp(kind.unit, "UTC")) if pa.types.is_timestamp(kind) and kind.tz else values
 
 
 def identify(corpus: DataFrame, *, id_column: str) -> tuple[Column, Column]:

@@ -18,6 +18,7 @@ from dedup.engine.corpus import (
     find_renamed,
     identify,
     read_documents,
+    read_rows,
 )
 from dedup.errors import DataError, SchemaError
 from dedup.run.faults import recognise
@@ -260,3 +261,14 @@ def test_a_column_that_is_read_along_is_refused_by_the_setting_that_names_it(spa
 
     with pytest.raises(SchemaError, match=r"^url\.column: must be the name of one column of the input \(got 'uri'"):
         read_documents(corpus, id_column="id", text_column="text", noted=(("url.column", "uri"),))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_the_text_of_a_time_does_not_tell_the_zone_of_the_session(zone):
+    times = pa.array([datetime(2024, 11, 3, 5, 30, tzinfo=UTC), None], pa.timestamp("us", zone))
+    batch = pa.record_batch({"text": ["a", "b"], "merge0": times, "merge1": times.cast(pa.timestamp("us"))})
+
+    [found] = read_rows([batch], (), 2)
+
+    moment = "2024-11-03 05:30:00.000000"
+    assert found["merged"].to_pylist() == [[f"{moment}Z", moment], [None, None]]
