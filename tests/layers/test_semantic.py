@@ -222,7 +222,7 @@ def test_vectors_that_are_none_are_named_before_any_search(vectors, said):
     assert [*engine.counted] == ["vectors"]
 
 
-@pytest.mark.parametrize("vectors", [[None, None], [[1.0], None]])
+@pytest.mark.parametrize("vectors", [[None, None], [[1.0], None], [[1.0], []]])
 def test_documents_without_a_vector_match_nothing(vectors):
     found = make_layer().find(TinyEngine([(0, "a"), (1, "a")], vectors=vectors))
 
