@@ -1,6 +1,7 @@
 """Tables in memory as input: taken by Arrow's stream protocol, and given back as what they were."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -43,31 +44,43 @@ def take_frame(given: object) -> Frame | None:
             names = dict.fromkeys(name for row in rows for name in row)
             columns = {name: [row.get(name) for row in rows] for name in names}
             return Frame(pa.table(columns), pa.Table.to_pylist)
-        return Frame(pa.table(given), _RESTORERS.get(type(given).__module__.partition(".")[0], lambda table: table))
-    except (pa.ArrowException, TypeError, ValueError) as error:
+        table = pa.table(given)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         said = str(error).splitlines()[0]
         raise ConfigError(f"input: must be rows of columns that Arrow knows ({said})") from error
+    if len({*table.column_names}) < table.num_columns:
+        raise ConfigError(f"input: must be rows of columns of different names (got {', '.join(table.column_names)})")
+    # Classes derived from a package's own come back as that.
+    packages = (each.__module__.partition(".")[0] for each in type(given).__mro__)
+    restore = next((_RESTORERS[name] for name in packages if name in _RESTORERS), lambda _, found: found)
+    return Frame(table, partial(restore, getattr(given, "dtypes", None)))
 
 
-def _to_pandas(table: pa.Table) -> object:
-    return table.to_pandas()
+def _to_pandas(types: Any, table: pa.Table) -> object:  # noqa: ANN401 - a series of pandas
+    """Return a table with the types of a frame, which Arrow cannot read from their names if they are nested."""
+    if table.schema.pandas_metadata is None:
+        return table.to_pandas()
+    of_arrow = {each.pyarrow_dtype: each for each in types if hasattr(each, "pyarrow_dtype")}
+    frame = table.to_pandas(types_mapper=of_arrow.get)
+    return frame.astype({name: kind for name, kind in types.items() if name in frame and frame.dtypes[name] != kind})
 
 
-def _to_polars(table: pa.Table) -> object:
+def _to_polars(_: object, table: pa.Table) -> object:
     import polars as pl  # noqa: PLC0415 - there where one was given
 
     return pl.from_arrow(table)
 
 
-def _to_duckdb(table: pa.Table) -> object:
+def _to_duckdb(_: object, table: pa.Table) -> object:
     import duckdb  # noqa: PLC0415 - as above
 
     return duckdb.from_arrow(table)
 
 
-_RESTORERS: Mapping[str, Callable[[pa.Table], object]] = {
+_RESTORERS: Mapping[str, Callable[[Any, pa.Table], object]] = {
     "pandas": _to_pandas,
     "polars": _to_polars,
     "duckdb": _to_duckdb,
 }
-"""Functions that make what a package gave, by its name; from all others come tables of Arrow."""
+"""Functions that make what a package gave, by its name; of the types of its columns and a table. From all others come
+tables of Arrow."""

@@ -44,6 +44,33 @@ def test_a_frame_of_pandas_comes_back_with_its_types_and_labels():
     assert isinstance(result.edges, pd.DataFrame)
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pd.ArrowDtype(pa.list_(pa.int8())), [[1], None, []]),
+        (pd.ArrowDtype(pa.struct({"a": pa.int8()})), [{"a": 1}, None, {"a": None}]),
+        (pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string())), ["a", None, "b"]),
+        (pd.ArrowDtype(pa.decimal128(5, 2)), [1, None, 3]),
+        (pd.StringDtype("pyarrow"), ["a", None, "b"]),
+        (pd.StringDtype(na_value=np.nan), ["a", None, "b"]),
+    ],
+    ids=str,
+)
+def test_types_that_pandas_does_not_know_by_name_come_back(kind, values):
+    frame = make_pandas().assign(kind=pd.array(values, dtype=kind))
+    result = find_duplicates(frame)
+
+    pd.testing.assert_frame_equal(result.kept, frame.loc[["x", "z"]])
+    assert result.duplicates["kind"].tolist() == ["near"]
+
+
+def test_a_class_derived_from_that_of_pandas_comes_back_as_that():
+    class Named(pd.DataFrame):
+        pass
+
+    assert type(find_duplicates(Named(ROWS)).kept) is pd.DataFrame
+
+
 def test_a_frame_of_polars_comes_back_with_its_types():
     frame = pl.DataFrame(ROWS, schema_overrides={"id": pl.UInt16}).with_columns(pl.col("day").cast(pl.Categorical))
     result = find_duplicates(frame)
@@ -102,6 +129,11 @@ def test_nothing_is_left_of_rows_that_were_written_for_the_run(tmp_path, monkeyp
     ("given", "said"),
     [
         ([{"id": 1, "text": ["a"]}, {"id": 2, "text": 3}], "input: must be rows of columns that Arrow knows"),
+        ([{"id": 2**64, "text": "a"}], "input: must be rows of columns that Arrow knows"),
+        (
+            pa.table([[1], ["a"], [2], [3]], ["id", "text", "x", "x"]),
+            r"input: must be rows of columns of different names \(got id, text, x, x\)",
+        ),
         (pl.Series([1, 2]), "input: must be rows of columns that Arrow knows"),
         (pl.LazyFrame({"id": [1]}), r"must be a path, .* or a list of dictionaries \(got LazyFrame\)"),
         (np.zeros(3), r"\(got ndarray\)"),
