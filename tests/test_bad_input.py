@@ -195,6 +195,8 @@ def test_a_column_that_is_misspelt_is_answered_with_the_nearest(tmp_path, name):
 
     with pytest.raises(SchemaError, match=r"\(got 'bdy', .* has (body, key|key, body); did you mean body\?\)"):
         find_duplicates(tmp_path / name, text_column="bdy", engine="memory")
+    with pytest.raises(SchemaError, match=r"input.text_column: must be the name of one column .* \(got '', "):
+        find_duplicates(tmp_path / name, text_column="", engine="memory")
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ class Columns:
         named |= {f"order{number}": (name, f"keep.order {rule}") for number, (rule, name) in enumerate(self.order)}
         named |= {f"merge{number}": (name, setting) for number, (setting, name) in enumerate(self.noted)}
         named["vector"] = (self.vector, VECTOR_SETTING)
-        return {role: (name, setting) for role, (name, setting) in named.items() if name}
+        # A text there must be, whatever its name.
+        return {role: (name, setting) for role, (name, setting) in named.items() if name or role in self.text_roles}
 
 
 Path = tuple[str, ...]
