@@ -132,7 +132,7 @@ def test_an_interrupt_ends_a_run_in_one_line_or_comes_too_late(words, tmp_path):
     assert (process.returncode == 0) == (tmp_path / "out" / "_SUCCESS").exists()
 
 
-@pytest.mark.parametrize("shell", ["{} >&-", "{} > /dev/full 2>&1"])
+@pytest.mark.parametrize("shell", ["{} >&-", "{} 2>&-", "{} <&- >&- 2>&-", "{} > /dev/full 2>&1"])
 def test_an_output_that_takes_no_more_makes_no_failure(words, tmp_path, shell):
     command = shell.format(" ".join(words))
     done = subprocess.run(
@@ -141,6 +141,13 @@ def test_an_output_that_takes_no_more_makes_no_failure(words, tmp_path, shell):
 
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_an_explanation_that_nobody_can_read_makes_no_failure(finished):
+    command = f"{sys.executable} -m dedup explain {finished}/out --id 1 >&-"
+    done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, check=False)
+
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.fixture(scope="module")

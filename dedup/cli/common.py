@@ -48,6 +48,7 @@ OPTIONS = {
 """Options that stand for one setting each, which all commands share: nothing else is written for a further one."""
 READING = ("--format", "--id-column", "--text-column")
 SEARCH = ("--layers", "--threshold", "--shingle-size")
+STREAMS = ("stdin", "stdout", "stderr")
 
 
 def command(main: Callable[Given, int]) -> Callable[Given, int]:
@@ -61,6 +62,7 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
 
     @wraps(main)
     def answer(*given: Given.args, **named: Given.kwargs) -> int:
+        open_closed()
         try:
             try:
                 return main(*given, **named)
@@ -83,6 +85,15 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
                 mute(2)
 
     return answer
+
+
+def open_closed() -> None:
+    """Open to nowhere what the caller has closed of stdin, stdout and stderr, before another file takes its number."""
+    while (number := os.open(os.devnull, os.O_RDWR)) < len(STREAMS):
+        os.set_inheritable(number, True)  # noqa: FBT003 - its second parameter
+        if getattr(sys, STREAMS[number]) is None:
+            setattr(sys, STREAMS[number], open(number, "r+" if number else "r"))  # noqa: PTH123, SIM115 - for good
+    os.close(number)
 
 
 def _is_read() -> bool:
