@@ -301,8 +301,10 @@ def read_request(body: bytes | bytearray) -> Request:
         documents = orjson.loads(body)["documents"]
         texts = ["" if each["text"] is None else each["text"] for each in documents]
         ids = [each["id"] for each in documents if "id" in each]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError('body: must be {"documents": [{"text": ...}, ...]} in JSON') from error
+    except (ValueError, KeyError, TypeError):
+        documents = None
+    if not isinstance(documents, list):
+        raise DataError('body: must be {"documents": [{"text": ...}, ...]} in JSON')
     if ids and len(ids) != len(texts):
         raise DataError(f"id: must be given with all documents or with none (got {len(ids)} of {len(texts)})")
     return Request(texts, ids or None)

@@ -540,6 +540,7 @@ def test_unreadable_file_is_named(tmp_path):
 
     assert message_of(missing) == f"{missing}: must be a readable file (got No such file or directory)"
     assert message_of(str(tmp_path)) == f"{tmp_path}: must be a readable file (got Is a directory)"
+    assert message_of("a\0b") == "a\0b: must be a readable file (got embedded null byte)"
 
 
 def test_file_that_is_not_utf8_names_byte_and_line(tmp_path):

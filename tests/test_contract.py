@@ -3,7 +3,7 @@
 import pytest
 
 from dedup.errors import ConfigError
-from dedup.settings.contract import load_tokenizer
+from dedup.settings.contract import load_tokenizer, read_key
 from dedup.settings.files import load_config
 
 
@@ -19,6 +19,11 @@ def test_a_key_of_the_owners_is_read(key_file, mode):
     key_file.chmod(mode)
 
     assert load_tokenizer(load_config(None, None, [f"hash.key_file={key_file}"])).key == b"sixteen bytes ok"
+
+
+def test_a_path_with_a_nul_is_no_key():
+    with pytest.raises(ConfigError, match=r"^hash\.key_file: a\0b must be a readable file \(got embedded null byte\)$"):
+        read_key("a\0b")
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o602, 0o610])

@@ -91,6 +91,7 @@ def test_documents_are_admitted_and_answered_as_described(service):
     [
         (400, {"body": b"{"}),
         (400, {"body": {"documents": [{"id": 1}]}}),
+        *((400, {"body": {"documents": each}}) for each in ({}, "")),
         (400, {"body": {"documents": [{"text": "a", "id": 9}, {"text": "b"}]}}),
         (400, {"body": {"documents": [{"text": "a", "id": "9"}]}}),
         *((400, {"body": {"documents": [{"text": each}]}}) for each in (5, 0, False, [])),

@@ -33,6 +33,7 @@ LEADS = "leads"
 INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 AS_JSON = {
     "ignoreNullFields": "false",
+    "timeZone": "UTC",
     # The default formats drop what is below a millisecond.
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",

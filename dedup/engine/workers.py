@@ -47,7 +47,8 @@ class Open(Protocol):
 class Processes:
     """A few processes that all hold one value, such as a source; with one, the work is done in this process.
 
-    Processes and not threads: between its compiled loops a split takes Python as long again.
+    Processes and not threads: between its compiled loops a split takes Python as long again. A process that may have
+    none of its own, as those of `multiprocessing.Pool`, does the work by itself.
     """
 
     def __init__(self, count: int, held: object, *, watch: Callable[[int, int], None] = lambda *_: None) -> None:
@@ -56,7 +57,7 @@ class Processes:
         self._watch = watch
         self._pool: ProcessPoolExecutor | None = None
         self._arena: Arena | None = None
-        if count > 1:
+        if count > 1 and not multiprocessing.current_process().daemon:
             self._arena = open_arena(_CONTEXT)
             begin = (held, self._arena)
             self._pool = ProcessPoolExecutor(count, mp_context=_CONTEXT, initializer=_begin, initargs=begin)
@@ -108,7 +109,7 @@ def open_beside(module: str) -> Executor:
     That is a process of its own, on another core, which loads the module at once; a thread where the module is there
     already, or processes are not forked.
     """
-    if module in sys.modules or sys.platform != "linux":
+    if module in sys.modules or sys.platform != "linux" or multiprocessing.current_process().daemon:
         return ThreadPoolExecutor(1)
     pool = _Beside(1, mp_context=_CONTEXT, initializer=_begin)
     pool.submit(import_module, module)

@@ -113,8 +113,11 @@ def read_key(path: str, where: str = "hash.key_file") -> bytes:
     try:
         rights = stat.S_IMODE(Path(path).stat().st_mode)
         key = Path(path).read_bytes().strip()
-    except OSError as error:
-        raise ConfigError(f"{where}: {path} must be a readable file (got {error.strerror})") from error
+    # No path has a NUL.
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{where}: {path} must be a readable file (got {getattr(error, 'strerror', error)})"
+        ) from error
     if rights & 0o077:
         raise ConfigError(f"{where}: {path} must be its owner's alone (got mode {rights:04o}); chmod 600 {path}")
     if len(key) < KEY_BYTES:

@@ -228,13 +228,14 @@ def _read(path: str) -> str:
     try:
         # Some Windows editors begin a file with a byte order mark, which TOML does not allow.
         return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"{path}: must be a readable file (got {error.strerror})") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(
             f"{path}: must be UTF-8 (got byte {error.object[error.start]:#04x} at line {line})"
         ) from error
+    # No path has a NUL.
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: must be a readable file (got {getattr(error, 'strerror', error)})") from error
 
 
 def _read_preset(name: str) -> str:

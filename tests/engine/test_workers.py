@@ -51,6 +51,17 @@ def test_processes_end_with_the_one_that_they_work_for_even_where_it_is_killed()
     assert not any(map(is_alive, pids))
 
 
+def work_alone(_):
+    with open_beside("colorsys") as beside, Processes(2, None) as workers:
+        return {os.getpid(), beside.submit(os.getpid).result(), *workers.map(lambda *_: os.getpid(), range(2))}
+
+
+def test_a_process_that_may_have_none_of_its_own_does_the_work_itself():
+    with get_context("fork").Pool(1) as pool:
+        [found] = pool.map(work_alone, [None])
+        assert len(found) == 1
+
+
 def test_nobody_waits_for_the_process_beside_after_an_error():
     def stop():
         with open_beside("colorsys") as beside:

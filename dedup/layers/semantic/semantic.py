@@ -306,6 +306,7 @@ class SemanticLayer(Layer):
             **self._tell_edges(told, engine.tally(settled)["rows"]),
             "uncompared": {"pairs_at_most": dropped},
             "spared": elected.spared,
+            "relinked": elected.relinked,
             "forecast": self.inform(FORECAST, _forecast, elected.sizes, total) or [],
             "search": cells.tell(),
             **(self.inform(SAMPLE, self._tell_sample, engine, sample, threshold.cosine, read, listed) or {}),
