@@ -11,7 +11,9 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather, orc
 
+import dedup
 from dedup.cli import explain as cli
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.explain.comparison import compare, tell_verdict
@@ -201,6 +203,27 @@ def test_an_unknown_id_is_answered_with_ids_that_there_are(result, arguments):
 def altered(output, tmp_path):
     """Return a copy of the output, to be altered."""
     return shutil.copytree(output, tmp_path / "out")
+
+
+@pytest.mark.parametrize("form", ["arrow", "orc", "text"])
+def test_ids_of_input_whose_format_they_are_not_written_in_are_found(tmp_path, form):
+    words = "one two three four five six seven"
+    texts, folder = {"1": words, "2": words, "3": "another text"}, tmp_path / "in"
+    folder.mkdir()
+    if form == "text":
+        for name, text in texts.items():
+            (folder / f"{name}.txt").write_text(text)
+    else:
+        write = {"arrow": feather.write_feather, "orc": orc.write_table}[form]
+        write(pa.table({"id": [*texts], "text": [*texts.values()]}), str(folder / f"rows.{form}"))
+    named = {} if form == "text" else {"id_column": "id"}
+    found = dedup.deduplicate(str(folder), tmp_path / "out", engine="memory", settings={"output.mode": "ids"}, **named)
+    result = PublishedOutput(str(found.output))
+    ids = {each: f"{folder}/{each}.txt" if form == "text" else each for each in texts}
+
+    assert [explain(result, ids[each]).fate for each in texts] == ["kept", "removed", "kept"]
+    with pytest.raises(DataError, match="must be the id of a document"):
+        explain(result, "nobody")
 
 
 def test_without_texts_the_chain_is_there_still(altered):

@@ -84,7 +84,8 @@ class PublishedOutput:
         self.id_type: pa.DataType = self.duplicates.schema.field("id").type
         chosen, read = self.config.output.format, self.report["format"]
         own = load_format(read if read in FORMATS else "parquet")
-        is_mirrored = self.report.get("reader") == "files" and not self.config.output.files
+        # Ids alone are no rows of the input's files.
+        is_mirrored = self.report.get("reader") == "files" and not self.config.output.files and self.config.writes_texts
         own = own if own.can_create or is_mirrored else load_format("parquet")
         self._format = own if chosen == "input" else load_format(chosen)
         if self.config.output.mode == "weights":
@@ -236,7 +237,7 @@ class PublishedOutput:
     def _list_ids(self) -> Iterator[tuple[InputFile, Rows, pa.Array]]:
         """Yield the ids that are written in place of rows, and their numbers, part by part."""
         mode = self.config.output.mode
-        name = (self.id_column if mode == "ids" else "") or "id"
+        name = (self.config.input.document_column if mode == "ids" else "") or "id"
         for file in list_files([f"{self.path}/{ROWS[mode][0]}"], format=self._format.name).files:
             for numbers, rows in self._format.read_rows(file):
                 yield file, numbers, rows[name].cast(self.id_type).combine_chunks()

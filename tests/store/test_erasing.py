@@ -129,6 +129,7 @@ def size_page(output):
         pytest.param("arrow", lambda number: FIRST + number, "annotate", marks=pytest.mark.full),
         pytest.param("parquet", lambda number: f"name{number}z", "annotate", marks=pytest.mark.full),
         pytest.param("jsonl", lambda number: FIRST + number, "ids", marks=pytest.mark.full),
+        pytest.param("orc", lambda number: FIRST + number, "ids", marks=pytest.mark.full),
     ],
 )
 def test_no_byte_is_left_of_what_is_erased_and_all_else_is(tmp_path, form, named, mode):
