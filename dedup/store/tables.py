@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dedup.errors import StorageError
 from dedup.extras import check_extra
 from dedup.files.storage import Storage
-from dedup.files.systems import is_local, readable, redact, resolve
+from dedup.files.systems import find_reason, is_local, readable, redact, resolve
 from dedup.kernels import Integers
 from dedup.store.extents import LENGTH_BYTES, PAGE_BYTES, Extents, pack_sizes, read_values
 from dedup.store.folder import Conflict, File, list_named, narrow
@@ -157,15 +158,28 @@ class Tables:
     def read(
         self, name: str, file: File, footer: pq.FileMetaData | None = None, as_dictionary: Sequence[str] = ()
     ) -> Iterator[pq.ParquetFile]:
-        """Open a file; one of many groups has a long footer, which need not be read again."""
-        with (
-            self.storage.open(self._locate(name, file.path)) as stream,
-            # Ahead of time, by other threads, is worth it where each request takes long.
-            pq.ParquetFile(
-                stream, metadata=footer, pre_buffer=not is_local(self.path), read_dictionary=as_dictionary
-            ) as found,
-        ):
-            yield found
+        """Open a file; one of many groups has a long footer, which need not be read again.
+
+        Raises
+        ------
+        StorageError
+            When it is missing, or damaged.
+        """
+        path = self._locate(name, file.path)
+        try:
+            with (
+                self.storage.open(path) as stream,
+                # Ahead of time, by other threads, is worth it where each request takes long.
+                pq.ParquetFile(
+                    stream, metadata=footer, pre_buffer=not is_local(self.path), read_dictionary=as_dictionary
+                ) as found,
+            ):
+                yield found
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(
+                f"{redact(path)}: must be a whole file of parquet ({find_reason(error)}); bring it back from a copy of "
+                "the store, whose `check` lists all that are damaged"
+            ) from error
 
     def read_values(self, name: str, file: File, begins: Integers, sizes: Integers) -> pa.ChunkedArray:
         """Return the values of a file that begin at some bytes of it, which ascend, and are of these sizes.

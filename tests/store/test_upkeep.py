@@ -190,6 +190,20 @@ def test_missing_and_damaged_files_are_told(tables):
     assert ["is missing or damaged" in each.what for each in check(tables, mend=True)] == [True]
 
 
+@pytest.mark.parametrize("part", ["head", "middle"])
+def test_a_damaged_file_is_named_by_whatever_reads_it(tables, tmp_path, capsys, part):
+    snapshot = Snapshot(tables=tables, state=read_state(tables))
+    path = Path(tables.path, "documents", snapshot.list_files("documents")[0].path)
+    content = path.read_bytes()
+    path.write_bytes(
+        content[:100] if part == "head" else content[:4] + bytes(len(content) // 2) + content[-len(content) // 2 :]
+    )
+    (tmp_path / "ids").write_text(f"{ROWS[0].id}\n", "utf-8")
+
+    assert cli.main(["delete", tables.path, "--ids", str(tmp_path / "ids")]) == 2
+    assert f"dedup: {path}: must be a whole file of parquet" in capsys.readouterr().err
+
+
 def test_the_commands_tell_what_they_did(tables, tmp_path, capsys):
     assert cli.main(["history", tables.path]) == 0
     lines = capsys.readouterr().out.splitlines()
