@@ -108,6 +108,7 @@ def test_a_store_may_have_the_name_of_an_input_and_more():
         ("real/_DEDUP", "link/new", "outside of every output"),
         ("new/_DEDUP", "new", "missing or empty"),
         ("new/a.jsonl", "new", r"missing or empty \(it holds a.jsonl\)"),
+        ("new/sets/segment=1/a.parquet", "new", r"whole store \(it holds sets/segment=1 and no batches"),
         ("new/stores/batches/_delta_log/0.json", "new", r"missing or empty \(it holds stores\)"),
     ],
 )

@@ -13,7 +13,7 @@ from dedup.files.globs import is_hidden
 from dedup.files.storage import MARK, OutputStorage, Storage
 from dedup.files.systems import redact, split_url
 from dedup.run.lock import UNREACHABLE
-from dedup.store.schemas import BATCHES, FILES, OF_LAYERS, TABLES
+from dedup.store.schemas import BATCHES, FILES, OF_LAYERS, SEGMENT, TABLES
 
 OWN_SUFFIXES = ("", ".partial", ".lock", ".replaced")
 """Suffixes of an output's path that give the paths that a run makes, changes and deletes."""
@@ -22,7 +22,8 @@ OBJECT_STORES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb":
 STORE_MARK = f"{BATCHES}/_delta_log"
 """Folder that identifies a store."""
 STORES = {STORE_MARK: "every store"}
-NO_CONTENT = {*TABLES, *OF_LAYERS, FILES, BATCHES, "lost+found"}
+OF_STORES = {*TABLES, *OF_LAYERS, FILES, BATCHES}
+NO_CONTENT = {*OF_STORES, "lost+found"}
 """Folders that may lie in the folder of a new store: leftovers of a crash at its creation, and a disk's own."""
 
 
@@ -77,6 +78,14 @@ def check_store(inputs: Sequence[str], store: str, *, option: str = "--store") -
     if storage.exists(f"{store.rstrip('/')}/{STORE_MARK}"):
         return
     for entry in storage.list(store):
+        is_table = entry.is_folder and entry.path in OF_STORES
+        for below in storage.list(f"{store.rstrip('/')}/{entry.path}") if is_table else ():
+            # A crash at its creation leaves tables without rows.
+            if below.path.startswith(f"{SEGMENT}="):
+                raise StorageError(
+                    f"{option} {store}: must be a whole store (it holds {entry.path}/{below.path} and no {BATCHES}, as "
+                    "a copy that was cut short does); copy it again, or choose another folder"
+                )
         if entry.path not in NO_CONTENT and (entry.path == MARK or not is_hidden(entry.path)):
             raise StorageError(
                 f"{option} {store}: must be a store, or a folder that is missing or empty (it holds {entry.path}); "
