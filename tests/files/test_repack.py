@@ -107,6 +107,19 @@ def test_values_of_two_types_in_one_column_are_refused(tmp_path):
         common_schema(source)
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.dictionary(pa.int32(), pa.string()), pa.string_view()])
+def test_a_null_alone_in_a_record_of_csv_stays_a_record(tmp_path, kind):
+    texts = pa.array(["a", None, "b,"], pa.string()).cast(kind)
+    with pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([("text", kind)])) as rows:
+        rows.write(pa.table({"text": texts}))
+    source, splits = prepare(tmp_path / "a.parquet", id_column="")
+
+    path = tmp_path / "o.csv"
+    repack(source, splits, {}, path=str(path), format=load_format("csv"), schema=common_schema(source))
+
+    assert path.read_bytes() == b'"text"\n"a"\n""\n"b,"\n'
+
+
 def test_texts_become_rows_and_ids_are_their_paths(tmp_path):
     for name in ("b.txt", "a.txt"):
         (tmp_path / name).write_text(name)

@@ -13,7 +13,7 @@ import pyarrow.csv as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError
-from dedup.files.columns import Columns, check, select_documents
+from dedup.files.columns import Columns, check, is_text, select_documents
 from dedup.files.conversion import to_text
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import records
@@ -118,12 +118,20 @@ class CsvFormat(RecordFormat):
     @contextmanager
     def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
+        is_alone = len(schema) == 1 and is_text(schema.field(0).type)
+        # A null that is all of a record would be a blank line, which is none.
+        texts = pa.schema([(name, pa.large_string()) for name in schema.names])
         try:
-            writer = pc.CSVWriter(stream, schema)
+            writer = pc.CSVWriter(stream, texts if is_alone else schema)
         except pa.ArrowInvalid as error:
             raise SchemaError(f"output.format: csv must have no lists, structs or maps ({error})") from error
         with writer:
-            yield writer.write
+            yield (lambda rows: writer.write(_fill_nulls(rows.cast(texts)))) if is_alone else writer.write
+
+
+def _fill_nulls(rows: pa.Table) -> pa.Table:
+    """Return rows of one column of texts without a null in it."""
+    return rows.set_column(0, rows.schema.field(0), rows.column(0).fill_null(""))
 
 
 def _read_records(
