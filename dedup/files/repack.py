@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from dedup.files.listing import COMPRESSIONS
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.files.storage import Storage
-from dedup.files.systems import redact
+from dedup.files.systems import find_reason, redact
 
 
 def group(splits: Sequence[Split], count: int) -> list[list[Split]]:
@@ -83,14 +83,26 @@ def repack(
     Raises
     ------
     SchemaError
-        When CSV is to hold lists, structs or maps.
+        When the format cannot hold a column or a value.
     """
     spans = {number: each.by_row() for number, each in (cuts or {}).items()}
     rows = (_read(source, part, spans.get(part.file, {}), schema) for split in splits for part in split.parts)
     every = itertools.chain.from_iterable(rows)
-    with ExitStack() as streams:
+    with _fitting(format), ExitStack() as streams:
         writes = [None if each is None else _create(each, format, schema, streams) for each in (path, removed_path)]
         return _write(writes, every, removed, rejected or {})
+
+
+@contextmanager
+def _fitting(format: Format) -> Iterator[None]:  # noqa: A002 - as above
+    """Turn a writer's error about what it is to write into a SchemaError."""
+    try:
+        yield
+    except (ValueError, OverflowError, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            f"output.format: columns and values must fit {format.name} ({find_reason(error)}); keep the input's format "
+            "and files"
+        ) from error
 
 
 def _read(source: FileSource, part: FilePart, spans: Spans, schema: pa.Schema) -> Iterator[tuple[int, Rows, pa.Table]]:

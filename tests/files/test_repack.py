@@ -120,6 +120,43 @@ def test_a_null_alone_in_a_record_of_csv_stays_a_record(tmp_path, kind):
     assert path.read_bytes() == b'"text"\n"a"\n""\n"b,"\n'
 
 
+def test_lines_become_rows_with_what_their_texts_were_read_as(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "a\\ud800", "meta": {"\\udc00": ["\\ud800"]}}\n')
+    source, splits = prepare(tmp_path)
+
+    repack(source, splits, {}, path=str(tmp_path / "o.jsonl"), format=JSONL, schema=common_schema(source))
+
+    expected = {"id": 1, "text": "a\ufffd", "meta": {"\ufffd": ["\ufffd"]}}
+    assert json.loads(load(tmp_path / "o.jsonl")) == expected
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
+def test_an_integer_beyond_64_bits_is_refused_and_not_rounded(tmp_path, number):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": 1, "text": "a", "z": number}))
+    source, _ = prepare(tmp_path)
+
+    with pytest.raises(SchemaError, match=r"an integer is beyond 64 bits"):
+        common_schema(source)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("parquet", pa.array([pa.MonthDayNano([1, 2, 3])])),
+        ("csv", pa.array([b"\xff"])),
+        ("jsonl", pa.array([1 << 62], pa.timestamp("us"))),
+    ],
+)
+def test_values_that_a_format_cannot_hold_are_refused_by_its_name(tmp_path, kind, values):
+    rows = pa.table({"id": [1], "text": ["a"], "z": values})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), rows.schema) as file:
+        file.write(rows)
+    source, splits = prepare(tmp_path / "a.arrow")
+
+    with pytest.raises(SchemaError, match=f"values must fit {kind}"):
+        repack(source, splits, {}, path=str(tmp_path / "o"), format=load_format(kind), schema=common_schema(source))
+
+
 def test_texts_become_rows_and_ids_are_their_paths(tmp_path):
     for name in ("b.txt", "a.txt"):
         (tmp_path / name).write_text(name)

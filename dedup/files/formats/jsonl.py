@@ -96,8 +96,8 @@ class JsonlFormat(RecordFormat):
     ) -> NumberedRows:
         """See `Format.read_rows`."""
         for objects in _read_objects(file, part or FilePart(file=0, size=file.size), None, on_bad=on_bad_record):
-            table = pa.Table.from_struct_array(pa.array(objects.values or [{}]))
-            yield objects.rows, table.slice(0, len(objects.values))
+            values = [_read_exactly(objects, number, value) for number, value in enumerate(objects.values)]
+            yield objects.rows, pa.Table.from_struct_array(_to_structs(values or [{}])).slice(0, len(values))
 
     def read_values(self, file: InputFile, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
         """See `Format.read_values`."""
@@ -332,6 +332,30 @@ def _to_array(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind)
     except UnicodeEncodeError:
         return pa.array([value and mend(value) for value in values], kind)
+
+
+def _to_structs(values: list[dict[str, Any]]) -> pa.Array:
+    """Return objects as structs.
+
+    Raises
+    ------
+    ArrowInvalid
+        When values cannot be of one type.
+    """
+    try:
+        return pa.array(values)
+    except UnicodeEncodeError:
+        return _to_structs(_mend_all(values))
+    except OverflowError:
+        # It is refused in words of its own only beside floats.
+        raise pa.ArrowInvalid("an integer is beyond 64 bits with a sign") from None
+
+
+def _mend_all(value: Any) -> Any:  # noqa: ANN401 - any value of JSON
+    """Return a value with all of its strings mended."""
+    if isinstance(value, dict):
+        return {mend(name): _mend_all(each) for name, each in value.items()}
+    return [*map(_mend_all, value)] if isinstance(value, list) else mend(value) if isinstance(value, str) else value
 
 
 def mend(text: str) -> str:
