@@ -10,7 +10,7 @@ from dedup.errors import StorageError
 from dedup.files.formats import FORMATS, load_format
 from dedup.files.formats.format import Format, InputFile
 from dedup.files.globs import find_paths, fits, is_hidden
-from dedup.files.storage import Storage
+from dedup.files.storage import Entry, Storage
 from dedup.files.systems import absolute, redact
 
 COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
@@ -92,6 +92,9 @@ def list_files(
     for path in inputs:
         files = list(_find(storage, path))
         chosen = [each for each in files if not name_filter or fits(each.name, name_filter)]
+        if special := [each.path for each in chosen if each.is_special]:
+            # To open a pipe waits for who writes to it, perhaps for ever.
+            raise StorageError(f"--input {redact(special[0])}: must be a file, to be read more than once (it is none)")
         if not chosen:
             _refuse(storage, path, name_filter if files else "")
         found.extend(chosen)
@@ -120,6 +123,7 @@ class _Found:
     path: str
     size: int
     changed: int
+    is_special: bool
 
     @property
     def name(self) -> str:
@@ -141,10 +145,15 @@ def _find(storage: Storage, given: str) -> Iterator[_Found]:
             for below in storage.list(path, recursive=True):
                 if not below.is_folder and not any(map(is_hidden, below.path.split("/"))):
                     place = f"{path.rstrip('/')}/{below.path}"
-                    yield _Found(given=given, root=begin, path=place, size=below.size, changed=below.changed)
+                    yield _found(given, begin, place, below)
         else:
             begin = path.rpartition("/")[0] if path == root else root
-            yield _Found(given=given, root=begin, path=path, size=entry.size, changed=entry.changed)
+            yield _found(given, begin, path, entry)
+
+
+def _found(given: str, root: str, path: str, entry: Entry) -> _Found:
+    size, changed = entry.size, entry.changed
+    return _Found(given=given, root=root, path=path, size=size, changed=changed, is_special=entry.is_special)
 
 
 def _refuse(storage: Storage, given: str, name_filter: str) -> None:

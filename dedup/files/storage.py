@@ -42,6 +42,8 @@ class Entry:
     """Bytes; 0 for a folder."""
     changed: int
     """Time of the last change in nanoseconds since 1970; 0 if the file system keeps none."""
+    is_special: bool = False
+    """Whether it is a pipe, a socket or a device."""
 
 
 VERSION = re.compile("version-[0-9a-f]{12}")
@@ -318,8 +320,9 @@ class Storage:
 
 
 def _entry(info: fs.FileInfo, path: str) -> Entry:
-    is_folder = info.type == fs.FileType.Directory
-    return Entry(path=path, is_folder=is_folder, size=info.size or 0, changed=info.mtime_ns or 0)
+    is_folder, is_special = (info.type == kind for kind in (fs.FileType.Directory, fs.FileType.Unknown))
+    changed = info.mtime_ns or 0
+    return Entry(path=path, is_folder=is_folder, size=info.size or 0, changed=changed, is_special=is_special)
 
 
 @contextlib.contextmanager

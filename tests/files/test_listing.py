@@ -112,6 +112,16 @@ def test_an_input_of_no_format_is_refused_by_name(tmp_path, inputs, message):
     assert str(refused.value) == message.format(tmp_path)
 
 
+def test_a_pipe_is_refused_before_anyone_waits_for_it(tmp_path):
+    place(tmp_path, "in/a.jsonl")
+    os.mkfifo(tmp_path / "in" / "b.jsonl")
+
+    for name in ("in", "in/b.jsonl"):
+        with pytest.raises(StorageError, match=r"--input .*b\.jsonl: must be a file, to be read more than once"):
+            list_files([str(tmp_path / name)])
+    assert listed(tmp_path, "in", name_filter="a*") == ["a.jsonl"]
+
+
 def test_a_name_filter_that_leaves_no_file_is_answered(tmp_path):
     place(tmp_path, "a.csv")
 
