@@ -34,8 +34,9 @@ def find_paths(storage: Storage, given: str) -> Iterator[tuple[str, str]]:
             continue
         root = "/".join(parts[:fixed])
         matches = [root]
-        for part in parts[fixed:]:
-            matches = [f"{match}/{name}" for match in matches for name in _names(storage, match, part)]
+        for place, part in enumerate(parts[fixed:], fixed + 1):
+            is_last = place == len(parts)
+            matches = [f"{match}/{name}" for match in matches for name in _names(storage, match, part, is_last)]
         yield from ((root or "/", match) for match in matches)
 
 
@@ -44,11 +45,12 @@ def fits(name: str, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(name, each.replace("[^", "[!")) for each in _expand(pattern))
 
 
-def _names(storage: Storage, folder: str, pattern: str) -> list[str]:
+def _names(storage: Storage, folder: str, pattern: str, is_last: bool) -> list[str]:  # noqa: FBT001 - of one caller
     if not MAGIC.search(pattern):
         return [pattern] if storage.exists(f"{folder}/{pattern}") else []
     accepts = re.compile(fnmatch.translate(pattern.replace("[^", "[!"))).match
-    return [entry.path for entry in storage.list(folder or "/") if accepts(entry.path) and not is_hidden(entry.path)]
+    found = [entry for entry in storage.list(folder or "/") if accepts(entry.path) and not is_hidden(entry.path)]
+    return [entry.path for entry in found if is_last or entry.is_folder]
 
 
 def _expand(pattern: str) -> Iterator[str]:

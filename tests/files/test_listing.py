@@ -73,6 +73,12 @@ def test_globs_keep_what_lies_below_their_fixed_part(tmp_path):
     assert listed(tmp_path, "in/", name_filter="t*") == ["top.csv"]
 
 
+def test_globs_pass_files_beside_their_folders(tmp_path):
+    place(tmp_path, "data/README.md", "data/one/a.jsonl", "data/two/b.jsonl")
+
+    assert listed(tmp_path, "data/*/*.jsonl") == ["one/a.jsonl", "two/b.jsonl"]
+
+
 def test_names_that_collide_get_their_roots_in_front(tmp_path):
     place(tmp_path, "x/in/a.csv", "y/in/a.csv", "z/b.csv")
 
