@@ -11,7 +11,7 @@ from dedup.files.formats import FORMATS, load_format
 from dedup.files.formats.format import Format, InputFile
 from dedup.files.globs import find_paths, fits, is_hidden
 from dedup.files.storage import Entry, Storage
-from dedup.files.systems import absolute, redact
+from dedup.files.systems import absolute, redact, resolve
 
 COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
 """Endings of compressed lines and texts, with pyarrow's names of the compressions."""
@@ -211,10 +211,13 @@ def _name_apart(found: Sequence[_Found]) -> list[str]:
     StorageError
         When a file is listed twice, or two still have one path.
     """
-    repeated = [path for path, count in Counter(each.path for each in found).items() if count > 1]
+    # One file may have several spellings: file:///data/a, /data/./a and, in /data, a.
+    places = [resolve(each.path)[1] for each in found]
+    repeated = [place for place, count in Counter(places).items() if count > 1]
     if repeated:
-        givens = " and ".join(redact(each.given) for each in found if each.path == repeated[0])
-        raise StorageError(f"--input: must lead to each file once (got {redact(repeated[0])} from {givens})")
+        same = [each for each, place in zip(found, places, strict=True) if place == repeated[0]]
+        givens = " and ".join(redact(each.given) for each in same)
+        raise StorageError(f"--input: must lead to each file once (got {redact(same[0].path)} from {givens})")
     named = [each.relative for each in found]
     if len(set(named)) < len(named):
         named = [f"{each.root.rstrip('/').rpartition('/')[2]}/{each.relative}" for each in found]

@@ -79,6 +79,15 @@ def test_globs_pass_files_beside_their_folders(tmp_path):
     assert listed(tmp_path, "data/*/*.jsonl") == ["one/a.jsonl", "two/b.jsonl"]
 
 
+def test_a_file_that_is_spelled_in_two_ways_is_one(tmp_path, monkeypatch):
+    place(tmp_path, "data/sub/a.jsonl")
+    monkeypatch.chdir(tmp_path)
+
+    for other in ("data/sub", f"file://{tmp_path}/data/sub", "data/../data//sub"):
+        with pytest.raises(StorageError, match=r"must lead to each file once \(got data/sub/a\.jsonl from data and "):
+            list_files(["data", other])
+
+
 def test_names_that_collide_get_their_roots_in_front(tmp_path):
     place(tmp_path, "x/in/a.csv", "y/in/a.csv", "z/b.csv")
 
