@@ -219,10 +219,19 @@ def _name_apart(found: Sequence[_Found]) -> list[str]:
         givens = " and ".join(redact(each.given) for each in same)
         raise StorageError(f"--input: must lead to each file once (got {redact(same[0].path)} from {givens})")
     named = [each.relative for each in found]
-    if len(set(named)) < len(named):
+    if len(set(named)) < len(named) or _list_folders(named) & set(named):
         named = [f"{each.root.rstrip('/').rpartition('/')[2]}/{each.relative}" for each in found]
     for name, count in Counter(named).items():
         if count > 1:
             paths = " and ".join(redact(each.path) for each, own in zip(found, named, strict=True) if own == name)
             raise StorageError(f"--input: files must differ in folder or name (got {paths}); rename a folder")
+    if both := _list_folders(named) & set(named):
+        path = found[named.index(min(both))].path
+        raise StorageError(f"--input: the output would need a folder named as {redact(path)}; rename one of the two")
     return named
+
+
+def _list_folders(names: Iterable[str]) -> set[str]:
+    """Return the folders that files of these relative paths lie in."""
+    folders = {name.rpartition("/")[0] for name in names}
+    return folders | _list_folders(folders) if folders - {""} else folders

@@ -79,6 +79,15 @@ def test_globs_pass_files_beside_their_folders(tmp_path):
     assert listed(tmp_path, "data/*/*.jsonl") == ["one/a.jsonl", "two/b.jsonl"]
 
 
+def test_a_file_named_as_the_folder_of_another_gets_its_root_in_front(tmp_path):
+    place(tmp_path, "one/x.jsonl/part.jsonl", "two/x.jsonl", "three/one/x.jsonl")
+    assert listed(tmp_path, "one/x.jsonl", "two") == ["part.jsonl", "x.jsonl"]
+    assert listed(tmp_path, "one/x*", "two") == ["one/x.jsonl/part.jsonl", "two/x.jsonl"]
+
+    with pytest.raises(StorageError, match=r"would need a folder named as .*/three/one/x\.jsonl; rename"):
+        list_files([f"{tmp_path}/one", f"{tmp_path}/three/one"])
+
+
 def test_a_file_that_is_spelled_in_two_ways_is_one(tmp_path, monkeypatch):
     place(tmp_path, "data/sub/a.jsonl")
     monkeypatch.chdir(tmp_path)
