@@ -1,6 +1,7 @@
 """Inputs -> the files of a corpus, in one order, with their format and compression."""
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from dedup.files.formats import FORMATS, load_format
 from dedup.files.formats.format import Format, InputFile
 from dedup.files.globs import find_paths, fits, is_hidden
 from dedup.files.storage import Entry, Storage
-from dedup.files.systems import absolute, redact, resolve
+from dedup.files.systems import absolute, is_local, redact, resolve
 
 COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
 """Endings of compressed lines and texts, with pyarrow's names of the compressions."""
@@ -211,13 +212,13 @@ def _name_apart(found: Sequence[_Found]) -> list[str]:
     StorageError
         When a file is listed twice, or two still have one path.
     """
-    # One file may have several spellings: file:///data/a, /data/./a and, in /data, a.
-    places = [resolve(each.path)[1] for each in found]
+    places = _locate(found)
     repeated = [place for place, count in Counter(places).items() if count > 1]
     if repeated:
-        same = [each for each, place in zip(found, places, strict=True) if place == repeated[0]]
+        same = [each for each, place in zip(found, places, strict=True) if place == repeated[0]][:2]
         givens = " and ".join(redact(each.given) for each in same)
-        raise StorageError(f"--input: must lead to each file once (got {redact(same[0].path)} from {givens})")
+        paths = " as ".join(dict.fromkeys(redact(each.path) for each in same))
+        raise StorageError(f"--input: must lead to each file once (got {paths} from {givens})")
     named = [each.relative for each in found]
     if len(set(named)) < len(named) or _list_folders(named) & set(named):
         named = [f"{each.root.rstrip('/').rpartition('/')[2]}/{each.relative}" for each in found]
@@ -229,6 +230,21 @@ def _name_apart(found: Sequence[_Found]) -> list[str]:
         path = found[named.index(min(both))].path
         raise StorageError(f"--input: the output would need a folder named as {redact(path)}; rename one of the two")
     return named
+
+
+def _locate(found: Sequence[_Found]) -> list[str]:
+    """Return the place of each file, however inputs spell it and whatever links lead to its folder.
+
+    In /data these are one file: file:///data/a, /data/./a, a and, where b is a link to its own folder, b/a.
+    """
+    folders: dict[str, str] = {}
+    places = []
+    for each in found:
+        folder, _, name = resolve(each.path)[1].rpartition("/")
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder) if is_local(each.path) else folder
+        places.append(f"{folders[folder]}/{name}")
+    return places
 
 
 def _list_folders(names: Iterable[str]) -> set[str]:

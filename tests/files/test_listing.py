@@ -93,8 +93,18 @@ def test_a_file_that_is_spelled_in_two_ways_is_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     for other in ("data/sub", f"file://{tmp_path}/data/sub", "data/../data//sub"):
-        with pytest.raises(StorageError, match=r"must lead to each file once \(got data/sub/a\.jsonl from data and "):
+        with pytest.raises(StorageError, match=r"must lead to each file once \(got data/sub/a\.jsonl.* from data and "):
             list_files(["data", other])
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_a_folder_that_links_lead_to_again_is_read_once(tmp_path, above):
+    """A link to the folder that it lies in had each row read 41 times, until the system follows no more."""
+    place(tmp_path, "data/sub/a.jsonl")
+    (tmp_path / "data" / ("sub/again" if above else "again")).symlink_to(tmp_path / "data" / "sub")
+
+    with pytest.raises(StorageError, match=r"each file once \(got .*a\.jsonl as .*a\.jsonl from"):
+        listed(tmp_path, "data")
 
 
 def test_names_that_collide_get_their_roots_in_front(tmp_path):
