@@ -199,7 +199,8 @@ def _is_source(kind: pa.DataType) -> bool:
 def _is_vector(kind: pa.DataType) -> bool:
     checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     if any(check(kind) for check in checks):
-        return bool(pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+        numbers = (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal)
+        return any(check(kind.value_type) for check in numbers)
     return is_binary(kind) or bool(pa.types.is_null(kind))
 
 

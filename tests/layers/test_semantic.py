@@ -340,6 +340,8 @@ def make_job(folder, output, kind="parquet", **settings):
         values = pa.array([row["v"] for row in some], pa.list_(pa.float64()))
         if kind == "fixed":
             values = values.cast(pa.list_(pa.float32(), 3))
+        elif kind == "decimal":
+            values = values.cast(pa.list_(pa.decimal128(18, 12)))
         elif kind == "binary":
             values = pa.array([np.array(row["v"], "<f4").tobytes() for row in some], pa.binary())
         columns = {name: [row[name] for row in some] for name in ("id", "text")}
@@ -353,7 +355,7 @@ def make_job(folder, output, kind="parquet", **settings):
     return Job(inputs=[str(source)], output=str(folder / output), config=load_config(settings=given | settings))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "fixed", "binary"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "fixed", "decimal", "binary"])
 def test_vectors_are_read_in_every_form(tmp_path, kind):
     report = run_in_memory(make_job(tmp_path, "out", kind))
 
