@@ -361,13 +361,37 @@ def test_a_component_is_as_large_whoever_of_it_is_asked_for(run_on, setting):
     result = run_on({**rows, 9: "alone"}, "threshold=0.75", setting)
     gone = {row["id"]: row["representative_id"] for row in result.duplicates.to_pylist()}
 
-    found = [explain(result, str(each)) for each in {*gone, *gone.values()}]
+    found = [explain(result, str(each)) for each in rows]
 
-    assert {each.documents for each in found} == {5}
-    told = {each.id: each.stands_for for each in found if each.fate == "kept"}
+    assert {(each.component_id, each.documents) for each in found} == {(0, 5)}
+    assert explain(result, "9").documents == 1
+    told = {each.id: each.stands_for for each in found if each.stands_for}
     assert told == {each: [*gone.values()].count(each) for each in gone.values()}
     assert len(gone) < 4
     assert all(f"stands for {told[each.id]} removed" in to_text(each, Style()) for each in found if each.id in told)
+
+
+def test_the_size_of_a_component_by_vectors_is_told(tmp_path):
+    rows = [{"id": step, "text": "some text"[step:], "vector": [10, 2 * step]} for step in range(5)]
+    settings = {"threshold": 0.97, "guards": ["numbers"], "vector_column": "vector"}
+    found = dedup.deduplicate(
+        rows, tmp_path / "out", engine="memory", id_column="id", layers=["semantic"], settings={"semantic": settings}
+    )
+    result = PublishedOutput(str(found.output))
+
+    assert {row["representative_id"] for row in result.duplicates.to_pylist()} > {0}
+    assert {explain(result, str(each)).documents for each in range(5)} == {5}
+
+
+def test_a_long_chain_takes_few_looks_at_the_edges(run_on, monkeypatch):
+    words = [f"word{number}" for number in range(180)]
+    rows = {step: " ".join(words[3 * step : 3 * step + 60]) for step in range(40)}
+    result, looks = run_on(rows, "threshold=0.75", "cluster.linkage=representative"), []
+    look = PublishedOutput.find_linked
+    monkeypatch.setattr(PublishedOutput, "find_linked", lambda *given: looks.append(given) or look(*given))
+
+    assert explain(result, "20").documents == 40
+    assert len(looks) < 5
 
 
 def test_a_document_that_a_layer_removes_by_itself_is_alone(run_on, tmp_path):

@@ -130,17 +130,18 @@ def _find_fate(result: PublishedOutput, doc_id: Any) -> Explanation:  # noqa: AN
 
 def _count_component(result: PublishedOutput, found: Explanation) -> Explanation:
     """Count with a component those too that stay beside the document kept: copies, and by representative linkage."""
-    if found.documents == 1:
-        return found
-    removed_for_it = result.duplicates.filter(pc.field("representative_id") == found.id)
-    members = removed_for_it if found.fate == "kept" else _members(result, found.component_id)
-    reached = {*members["id"].to_pylist(), *members["representative_id"].drop_null().to_pylist()}
-    counted = 0
-    while counted < len(reached):
-        counted = len(reached)
-        for pair in _pairs_of(result, "edges", reached):
-            reached |= {pair[name] for name in PAIR}
-    return replace(found, documents=counted)
+    reached, new, component_id = set[Any](), {found.id}, found.component_id
+    while new:
+        reached |= new
+        linked = pa.array(new | result.find_linked(new), result.id_type)
+        gone = result.duplicates.filter(pc.field("id").isin(linked) | pc.field("representative_id").isin(linked))
+        # All that went of a component at once: along a long chain of documents each round would add a few.
+        named = pc.unique(gone["component_id"]).drop_null()
+        component_id = named[0].as_py() if component_id is None and len(named) else component_id
+        members = result.duplicates.filter(pc.field("component_id").isin(named))
+        new = {*linked.to_pylist(), *members["id"].to_pylist(), *members["representative_id"].to_pylist()}
+        new -= {*reached, None}
+    return found if component_id is None else replace(found, component_id=component_id, documents=len(reached))
 
 
 def _members(result: PublishedOutput, component_id: Any) -> pa.Table:  # noqa: ANN401 - an integer or a string
@@ -248,7 +249,7 @@ def _explain_kept(result: PublishedOutput, found: Explanation) -> Explanation:
 
 
 def _explain_pair(result: PublishedOutput, doc_id: Any, other_id: Any) -> Explanation:  # noqa: ANN401
-    found, other = _count_component(result, _find_fate(result, doc_id)), _find_fate(result, other_id)
+    found, other = (_count_component(result, _find_fate(result, each)) for each in (doc_id, other_id))
     own = _recorded(_pairs_of(result, "edges", [doc_id]))
     known = own | _recorded(_pairs_of(result, "near_misses", [doc_id]))
     is_joined = found.component_id is not None and found.component_id == other.component_id

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from dedup.errors import ConfigError, DataError, StorageError
+from dedup.explain.graph import PAIR
 from dedup.explain.spans import take_as_searched
 from dedup.files.formats import FORMATS, load_format
 from dedup.files.formats.format import InputFile, Rows
@@ -150,6 +151,13 @@ class PublishedOutput:
     def pairs(self, name: str, condition: ds.Expression | None = None) -> pa.Table:
         """Return rows of `edges`, `near_misses` or `cosines`, left_id and right_id first."""
         return self._table(name).to_table(filter=condition)
+
+    def find_linked(self, ids: Collection[Any]) -> set[Any]:
+        """Return the documents that have an edge to one of some, by texts or by vectors."""
+        wanted = pa.array(ids, self.id_type)
+        condition = ds.field("left_id").isin(wanted) | ds.field("right_id").isin(wanted)
+        tables = [self.pairs(name, condition) for name in ("edges", "cosines") if self._is_there(name)]
+        return {each for table in tables for end in PAIR for each in table[end].to_pylist()}
 
     def find_cosine(self, one: Any, other: Any) -> float | None:  # noqa: ANN401 - as above
         """Return the cosine of two documents that are an edge by their vectors; None of others."""
