@@ -47,7 +47,8 @@ def fits(name: str, pattern: str) -> bool:
 
 def _names(storage: Storage, folder: str, pattern: str, is_last: bool) -> list[str]:  # noqa: FBT001 - of one caller
     if not MAGIC.search(pattern):
-        return [pattern] if storage.exists(f"{folder}/{pattern}") else []
+        entry = storage.look(f"{folder}/{pattern}")
+        return [pattern] if entry is not None and (is_last or entry.is_folder) else []
     accepts = re.compile(fnmatch.translate(pattern.replace("[^", "[!"))).match
     found = [entry for entry in storage.list(folder or "/") if accepts(entry.path) and not is_hidden(entry.path)]
     return [entry.path for entry in found if is_last or entry.is_folder]

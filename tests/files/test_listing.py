@@ -78,6 +78,10 @@ def test_globs_pass_files_beside_their_folders(tmp_path):
 
     assert listed(tmp_path, "data/*/*.jsonl") == ["one/a.jsonl", "two/b.jsonl"]
 
+    place(tmp_path, "data/one/more", "data/two/more/c.jsonl")
+
+    assert listed(tmp_path, "data/*/more/*.jsonl") == ["two/more/c.jsonl"]
+
 
 def test_a_file_named_as_the_folder_of_another_gets_its_root_in_front(tmp_path):
     place(tmp_path, "one/x.jsonl/part.jsonl", "two/x.jsonl", "three/one/x.jsonl")
