@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.errors import DataError, SchemaError, StorageError
+from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.evaluate.corpus import find_labelled
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -110,6 +110,12 @@ def test_a_copy_that_an_earlier_layer_removes_counts_as_the_document_kept(tmp_pa
 
     assert all(one == other for one, other in told.values())
     assert [found[0][0]["joined"] for found in told.values()] == [1, 1, 2]
+
+
+def test_labels_that_no_layer_is_held_against_are_refused(tmp_path):
+    config = load_config(settings={"layers": ["exact", "passages"], "evaluation.labeled_pairs": "pairs.csv"})
+    with pytest.raises(ConfigError, match=r"labeled_pairs: needs the layer near.*got layers = \['exact', 'passages'\]"):
+        Job(inputs=["in.jsonl"], output=str(tmp_path / "out"), config=config).settle()
 
 
 @pytest.mark.full

@@ -69,6 +69,11 @@ def check_layers(config: Config) -> None:
             raise ConfigError(f'layers: must be some of {known} with {cause} (got "{layer.name}")')
     if config.keep.copies != 1 and config.output.mode != "weights" and NEAR not in config.layers:
         raise ConfigError('keep.copies: needs the layer near, whose documents it keeps, or output.mode = "weights"')
+    if config.evaluation.labeled_pairs and not {NEAR, "semantic"} & {*config.layers}:
+        raise ConfigError(
+            "evaluation.labeled_pairs: needs the layer near, whose components are held against them, or semantic, "
+            f"whose threshold they choose (got layers = {list(config.layers)})"
+        )
 
 
 def check_parts(config: Config, *, has_table: bool) -> None:
