@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dedup
 from dedup import deduplicate
+from dedup.cli import lookup
 from dedup.engine.expressions import write_text
 from dedup.errors import ConfigError, DataError, DedupError, SchemaError
 from dedup.explain.explanation import explain
@@ -128,7 +129,7 @@ def test_what_is_shown_of_two_sets_is_their_elements(tmp_path):
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_a_store_knows_sets(tmp_path, stored):
+def test_a_store_knows_sets(tmp_path, capsys, stored):
     store, sets = dedup.Store(str(tmp_path / "store")), draw()
     given = SETS | {"shingles.stored": stored}
     for batch, own in (("one", sets[:40]), ("two", sets[40:])):
@@ -140,6 +141,11 @@ def test_a_store_knows_sets(tmp_path, stored):
     texts = to_text(pa.array(sets[3:4])).to_pylist()
     [[match, *_]] = store.lookup(texts)
     assert match.jaccard == 1
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text(json.dumps({"id": "x", "text": sets[3]}) + "\n")
+    for asked in ("in", "in/a.jsonl"):
+        assert lookup.main([store.path, "--input", str(tmp_path / asked)]) == 0
+        assert f"{match.id} (1.0000" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

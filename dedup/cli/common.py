@@ -273,7 +273,7 @@ def read_texts(option: str, path: str) -> Iterator[tuple[object, str]]:
     DedupError
         When a file cannot be read, or has no column `text`.
     """
-    from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - --help need not wait for pyarrow
+    from dedup.files.formats.jsonl import mend, to_sets  # noqa: PLC0415 - --help need not wait for pyarrow
 
     if _has_rows(path):
         entries: Iterator[Mapping[str, Any]] = _read_rows(option, path, "text")
@@ -281,20 +281,33 @@ def read_texts(option: str, path: str) -> Iterator[tuple[object, str]]:
         lines = enumerate(read_lines(option, path), 1)
         entries = (read_entry(line, number, option=option, name="text") for number, line in lines)
     for number, entry in enumerate(entries, 1):
-        yield entry.get("id", number), mend(str(entry.get("text") or ""))
+        found, text = entry.get("id"), entry.get("text") or ""
+        [text] = to_sets([text], "text", option).to_pylist() if isinstance(text, list) else [text]
+        yield number if found is None else found, mend(str(text))
 
 
 def _read_rows(option: str, path: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the column of this name of files, which must have it, and `id`."""
     from dedup.files.columns import is_set, is_text  # noqa: PLC0415 - as above
-    from dedup.files.conversion import to_text  # noqa: PLC0415 - as above
+    from dedup.files.conversion import is_valid, to_text  # noqa: PLC0415 - as above
     from dedup.files.listing import list_files  # noqa: PLC0415 - as above
+    from dedup.files.systems import redact  # noqa: PLC0415 - as above
 
     for file in list_files([path]).files:
+        known = file.format.list_columns(file)
+        wanted = [each for each in dict.fromkeys((name, "id")) if each == name or each in known]
+        wrong = [each for each in wanted if known and known.count(each) != 1]
+        if wrong:
+            raise DataError(f"{option} {path}: must have one column {wrong[0]!r} (got {', '.join(known)})")
+        if file.format.name == "jsonl":
+            # Their values need not be of one type.
+            for values in file.format.read_values(file, wanted):
+                yield from (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True))
+            continue
         for _, rows in file.format.read_rows(file, on_bad_record="fail"):
-            if name not in rows.column_names:
-                raise DataError(f"{option} {path}: must have a column {name!r} (got {', '.join(rows.column_names)})")
-            found = rows.select([each for each in dict.fromkeys(("id", name)) if each in rows.column_names])
+            found = rows.select(wanted)
+            if "id" in wanted and not all(is_valid(chunk) for chunk in found["id"].chunks):
+                raise DataError(f"{option} {path}: ids must be UTF-8 (got others in {redact(file.path)})")
             if name == "text" and (is_text(found[name].type) or is_set(found[name].type)):
                 chunks = [to_text(chunk) for chunk in found[name].chunks]
                 found = found.drop_columns([name]).append_column(name, chunks) if chunks else found
@@ -329,7 +342,7 @@ def read_ids(option: str, path: str, store: str) -> list[str]:
     from dedup.store.tables import Tables  # noqa: PLC0415 - as above
 
     if _has_rows(path):
-        entries = [*enumerate((entry["id"] for entry in _read_rows(option, path, "id")), 1)]
+        entries = [*enumerate((entry.get("id") for entry in _read_rows(option, path, "id")), 1)]
     else:
         lines = [*read_lines(option, path)]
         spelled = find_spelled(Tables(store), "".join(lines))

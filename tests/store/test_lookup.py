@@ -96,10 +96,26 @@ def test_documents_of_every_format_are_looked_up_by_their_columns(tables, tmp_pa
     assert capsys.readouterr().out == "x\t0 (1.0000, first, kept), 2 (1.0000, first, removed)\ny\t-\n"
 
 
-def test_rows_without_a_column_of_texts_are_refused_by_name(tables, tmp_path, capsys):
+def test_rows_without_one_column_of_texts_or_with_torn_ids_are_refused_by_name(tables, tmp_path, capsys):
     pq.write_table(pa.table({"id": [1], "body": ["x"]}), tmp_path / "a.parquet")
     assert cli.main([tables.path, "--input", f"{tmp_path}/a.parquet"]) == 2
-    assert "must have a column 'text' (got id, body)" in capsys.readouterr().err
+    assert "must have one column 'text' (got id, body)" in capsys.readouterr().err
+    (tmp_path / "b.csv").write_text("id,text,id\n1,x,2\n")
+    assert cli.main([tables.path, "--input", f"{tmp_path}/b.csv"]) == 2
+    assert "must have one column 'id' (got id, text, id)" in capsys.readouterr().err
+    torn = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
+    pq.write_table(pa.table({"id": torn, "text": ["x"]}), tmp_path / "c.parquet")
+    assert cli.main([tables.path, "--input", f"{tmp_path}/c.parquet"]) == 2
+    assert "ids must be UTF-8" in capsys.readouterr().err
+
+
+def test_values_of_json_lines_in_a_folder_need_not_be_of_one_type(tables, tmp_path, capsys):
+    rows = [{"id": 1, "text": TEXTS[1], "x": 1}, {"id": "b", "text": 5, "x": 2**70}, {"text": TEXTS[1], "x": []}]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    assert cli.main([tables.path, "--input", str(tmp_path / "in")]) == 0
+    assert capsys.readouterr().out == "1\t1 (1.0000, first, kept)\nb\t-\n3\t1 (1.0000, first, kept)\n"
 
 
 def test_texts_are_strings_and_halves_of_surrogate_pairs_are_replaced_in_them(tables):

@@ -235,7 +235,7 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
     rule: tuple[set[type], str] = ({list, NONE}, SET_RULE) if columns.has_sets else ({str, NONE}, "a string")
     for role in columns.text_roles:
         found = pluck(role, *rule)
-        texts.append(_to_sets(found, *named[role]) if columns.has_sets else _to_array(found, kind))
+        texts.append(to_sets(found, *named[role]) if columns.has_sets else _to_array(found, kind))
     if not columns.id:
         counted = [_read_exactly(objects, number, value) for number, value in enumerate(values)]
         if columns.aside:
@@ -265,7 +265,7 @@ def _read_exactly(objects: _Objects, number: int, value: dict[str, Any]) -> dict
     return parse_exactly(line.removeprefix(BOM)) or value
 
 
-def _to_sets(values: list[list[Any] | None], name: str, setting: str) -> pa.Array:
+def to_sets(values: list[list[Any] | None], name: str, setting: str) -> pa.Array:
     """Return the texts of sets.
 
     Raises
