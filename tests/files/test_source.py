@@ -258,6 +258,16 @@ def test_of_one_column_spaces_are_a_value_and_of_several_a_blank_line(tmp_path, 
     assert column(read(tmp_path / "two.csv"), "text") == ["a b", "c"]
 
 
+def test_a_header_may_come_after_more_blank_lines_than_are_read_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "BLOCK_BYTES", 4)
+    (tmp_path / "a.csv").write_text("\ufeff" + 9 * "\n" + "id,text\n1,one\n")
+    [file] = list_files([str(tmp_path / "a.csv")]).files
+
+    assert file.format.list_columns(file) == ["id", "text"]
+    with pytest.raises(SchemaError, match=r"input.text_column"):
+        read(tmp_path, text_column="body")
+
+
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\xef\xbb\xbf \r\n{}"])
 def test_a_mark_alone_is_no_line(tmp_path, content):
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "one"}')

@@ -61,8 +61,9 @@ class CsvFormat(RecordFormat):
     def schemas(self, file: InputFile) -> Iterator[pa.Schema]:
         """See `Format.schemas`: the header, but of an empty file."""
         with damaged(file), open_bytes(file) as stream:
-            block = next(read_cells(stream, count_commas=True), None)
-        if block is not None and len(block.begins):
+            # The first may be blank lines only.
+            block = next((each for each in read_cells(stream, count_commas=True) if len(each.begins)), None)
+        if block is not None:
             yield _schema(block)
 
     def read(self, file: InputFile, part: FilePart, query: Query, rows: Rows | None) -> Documents:
