@@ -3,9 +3,11 @@
 import gzip
 import io
 import json
+import uuid
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
@@ -144,6 +146,9 @@ def test_an_integer_beyond_64_bits_is_refused_and_not_rounded(tmp_path, number):
     [
         ("parquet", pa.array([pa.MonthDayNano([1, 2, 3])])),
         ("csv", pa.array([b"\xff"])),
+        ("csv", pa.array([1 << 62], pa.timestamp("us"))),
+        ("csv", pa.array([1 << 62], pa.timestamp("us", "Europe/Berlin"))),
+        ("csv", pa.array([(1 << 31) - 1], pa.date32()).dictionary_encode()),
         ("jsonl", pa.array([1 << 62], pa.timestamp("us"))),
     ],
 )
@@ -155,6 +160,32 @@ def test_values_that_a_format_cannot_hold_are_refused_by_its_name(tmp_path, kind
 
     with pytest.raises(SchemaError, match=f"values must fit {kind}"):
         repack(source, splits, {}, path=str(tmp_path / "o"), format=load_format(kind), schema=common_schema(source))
+
+
+def test_a_cell_of_csv_has_the_value_of_any_flat_type(tmp_path):
+    views = pa.array(["a", 'b"', None], pa.string_view())
+    columns = {
+        "text": views,
+        "named": pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.int8()), views),
+        "uuid": pa.array([uuid.UUID(int=1), None, uuid.UUID(int=2)], pa.uuid()),
+        "json": pa.array(['{"a":1}', None, "2"], pa.json_()),
+        "runs": pc.run_end_encode(pa.array([5, 5, None])),
+    }
+    rows = pa.table(columns)
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), rows.schema) as file:
+        file.write(rows)
+    source, splits = prepare(tmp_path / "a.arrow", id_column="")
+
+    repack(source, splits, {}, path=str(tmp_path / "o.csv"), format=load_format("csv"), schema=rows.schema)
+
+    kinds = pcsv.ConvertOptions(strings_can_be_null=True, column_types=dict.fromkeys(columns, pa.string()))
+    assert pcsv.read_csv(tmp_path / "o.csv", convert_options=kinds).to_pydict() == {
+        "text": ["a", 'b"', None],
+        "named": ['b"', None, "a"],
+        "uuid": [f"{uuid.UUID(int=1)}", None, f"{uuid.UUID(int=2)}"],
+        "json": ['{"a":1}', None, "2"],
+        "runs": ["5", "5", None],
+    }
 
 
 def test_texts_become_rows_and_ids_are_their_paths(tmp_path):

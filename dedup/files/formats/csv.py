@@ -9,12 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError
 from dedup.files.columns import Columns, check, is_text, select_documents
-from dedup.files.conversion import to_text
+from dedup.files.conversion import cast_views, decode, to_text
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import records
 from dedup.files.formats.format import (
@@ -119,20 +120,59 @@ class CsvFormat(RecordFormat):
     @contextmanager
     def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
-        is_alone = len(schema) == 1 and is_text(schema.field(0).type)
+        plain = _to_cells(pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema.names)).schema
+        is_alone = len(plain) == 1 and is_text(plain.field(0).type)
         # A null that is all of a record would be a blank line, which is none.
-        texts = pa.schema([(name, pa.large_string()) for name in schema.names])
+        texts = pa.schema([(name, pa.large_string()) for name in plain.names])
         try:
-            writer = pc.CSVWriter(stream, texts if is_alone else schema)
+            writer = pc.CSVWriter(stream, texts if is_alone else plain)
         except pa.ArrowInvalid as error:
-            raise SchemaError(f"output.format: csv must have no lists, structs or maps ({error})") from error
+            raise SchemaError(
+                f"output.format: csv must have no lists, structs or maps, and no unions ({error})"
+            ) from error
+
+        def write(rows: pa.Table) -> None:
+            for batch in map(_to_cells, rows.to_batches()):
+                writer.write(_fill_nulls(batch.cast(texts)) if is_alone else batch)
+
         with writer:
-            yield (lambda rows: writer.write(_fill_nulls(rows.cast(texts)))) if is_alone else writer.write
+            yield write
 
 
-def _fill_nulls(rows: pa.Table) -> pa.Table:
+def _to_cells(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows in types of which pyarrow writes cells, as far as there is one."""
+    return pa.RecordBatch.from_arrays([*map(_to_cell, rows.columns)], rows.schema.names)
+
+
+def _to_cell(values: pa.Array) -> pa.Array:
+    """Return the values of a column as in `_to_cells`.
+
+    Raises
+    ------
+    ArrowInvalid
+        When a date or timestamp is beyond the years that pyarrow spells.
+    """
+    kind = values.type
+    if pa.types.is_run_end_encoded(kind):
+        return _to_cell(pyarrow.compute.run_end_decode(values))
+    if isinstance(kind, pa.UuidType):
+        return pa.array([each and str(each) for each in values.to_pylist()], pa.string())
+    if isinstance(kind, pa.BaseExtensionType):
+        return _to_cell(values.storage)
+    if pa.types.is_dictionary(kind):
+        return _to_cell(decode(values))
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        # In the place of others pyarrow writes so, or, with a zone, hours of many digits.
+        moments = values if pa.types.is_date(kind) else values.cast(pa.timestamp(kind.unit))
+        for bound in pyarrow.compute.min_max(moments).values():
+            if (text := bound.cast(pa.string()).as_py()) and text.startswith("<value out of range"):
+                raise pa.ArrowInvalid(f"years must be from -32767 to 32767, got {text.strip('<>')} of {kind}")
+    return cast_views(values)
+
+
+def _fill_nulls(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows of one column of texts without a null in it."""
-    return rows.set_column(0, rows.schema.field(0), rows.column(0).fill_null(""))
+    return pa.RecordBatch.from_arrays([rows.column(0).fill_null("")], schema=rows.schema)
 
 
 def _read_records(
