@@ -180,6 +180,17 @@ def test_a_store_loses_and_gains_nothing_and_says_the_same_as_its_files(tmp_path
         deduplicate(rows, without=[f"{tmp_path}/store"], without_batches=["2"], **chosen)
 
 
+@pytest.mark.parametrize("layer", ["url", "exact", "near"])
+def test_what_a_store_has_goes_though_the_input_has_rows_of_the_store_itself(tmp_path, layer):
+    rows = [{"text": "one two three four five six", "url": "http://a.example/", "n": number} for number in range(4)]
+    chosen = {"layers": [layer], "settings": {"url.column": "url"} if layer == "url" else {}}
+    Store(tmp_path / "store").add(rows[:2], "0", **chosen)
+    result = deduplicate(rows, without=[f"{tmp_path}/store"], drop="without", **chosen)
+
+    assert [*result.kept] == []
+    assert result.report.to_dict()["without"] == {"documents": 2, "removed": 4}
+
+
 def digest(folder):
     return {path: hashlib.sha256(path.read_bytes()).digest() for path in Path(folder).rglob("*") if path.is_file()}
 

@@ -15,7 +15,7 @@ from dedup.engine.engine import Batches, Engine, Rows, once
 from dedup.kernels import Flags
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
-from dedup.layers.layer import Found, Layer
+from dedup.layers.layer import EarlierKeys, Found, Layer
 from dedup.settings.keeping import FIRST_COME, FOREIGN
 from dedup.settings.options import Config
 from dedup.tables import arrow
@@ -58,8 +58,16 @@ def _take(batches: Batches, *, foreign: bool) -> Batches:
         yield chosen.select(LISTED.names) if foreign else chosen
 
 
-def leave_foreign(engine: Engine[Rows], found: Found[Rows], config: Config) -> Found[Rows]:
-    """Return the result of a layer for the documents of the input alone."""
+def leave_foreign(
+    engine: Engine[Rows], found: Found[Rows], config: Config, past: EarlierKeys | None = None
+) -> Found[Rows]:
+    """Return the result of a layer for the documents of the input alone.
+
+    Parameters
+    ----------
+    past
+        Documents of a store; None without one.
+    """
     if config.input.without:
         foreign = list_foreign(engine, found.documents)
 
@@ -74,17 +82,21 @@ def leave_foreign(engine: Engine[Rows], found: Found[Rows], config: Config) -> F
             kept=leave(found.kept),
             sample=leave(found.sample),
         )
-    return _leave_own(engine, found) if config.keep.drop == "without" else found
+    return _leave_own(engine, found, past) if config.keep.drop == "without" else found
 
 
-def _leave_own(engine: Engine[Rows], found: Found[Rows]) -> Found[Rows]:
+def _leave_own(engine: Engine[Rows], found: Found[Rows], past: EarlierKeys | None) -> Found[Rows]:
     """Let all documents and spans stay but those that go for documents that are none of the input, or for nobody."""
-    removals, spans = found.removals, found.spans
+    removals, spans, own = found.removals, found.spans, found.documents
+    known = None if past is None else past.find_known(engine, own)
+    if known is not None:
+        # What goes for a row that a store has too goes for the store's.
+        own = engine.join(own, known, "doc_id", how="anti")
     if removals is not None:
-        left = _select_foreign(engine, removals, found.documents)
+        left = _select_foreign(engine, removals, own)
         removals = engine.select(left, *arrow.removals(engine.id_type).names)
     if spans is not None:
-        spans = engine.join(spans, found.documents, "kept_doc_id", how="anti")
+        spans = engine.join(spans, own, "kept_doc_id", how="anti")
     return replace(found, removals=removals, spans=spans)
 
 
@@ -121,7 +133,7 @@ def drop_all(engine: Engine[Rows], found: Found[Rows], layer: Layer) -> Found[Ro
 
 
 def count_for_foreign(engine: Engine[Rows], own: Rows, removals: Rows | None) -> int:
-    """Count the removals in favour of documents that are none of the input, of which `own` is REGISTER."""
+    """Count the removals in favour of documents that are none of the input: see `_select_foreign`."""
     if removals is None:
         return 0
     return engine.measure(engine.drop_null(_select_foreign(engine, removals, own), OWNER.name))["rows"]
@@ -130,18 +142,12 @@ def count_for_foreign(engine: Engine[Rows], own: Rows, removals: Rows | None) ->
 def _select_foreign(engine: Engine[Rows], removals: Rows, own: Rows) -> Rows:
     """Return the removals in favour of nobody, or of documents that are none of the input, with these.
 
-    A document that goes for its own id goes for that of a store.
+    Parameters
+    ----------
+    own
+        REGISTER of the input, without the documents that a store has too.
     """
-    named = _name_owners(engine, removals)
-    whole = arrow.removals(engine.id_type).append(OWNER)
-    itself, others = (engine.map(named, partial(_take_same, same=same), whole) for same in (True, False))
-    return engine.concat(itself, engine.join(others, own, OWNER.name, how="anti"))
-
-
-def _take_same(batches: Batches, *, same: bool) -> Batches:
-    for batch in batches:
-        is_same = pc.equal(batch["doc_id"], batch[OWNER.name]).fill_null(pa.scalar(value=False))
-        yield batch.filter(is_same if same else pc.invert(is_same))
+    return engine.join(_name_owners(engine, removals), own, OWNER.name, how="anti")
 
 
 def _name_owners(engine: Engine[Rows], removals: Rows) -> Rows:

@@ -127,7 +127,7 @@ class Arriving(Generic[Rows]):
             named=name_documents(engine, snapshot, chain.documents, _list_pairs(chain), chain.spans),
             changes=engine.concat(*changes, *first.changes, *last.changes) if self.keeps else None,
             earlier=clock.inform(BASELINE, remember, tables, state, config) if self.keeps else None,
-            without=None if self.keeps else _count_without(chain, snapshot),
+            without=None if self.keeps else _count_without(chain, grown),
         )
         return searched, grown
 
@@ -172,11 +172,12 @@ def _list_texts(job: Job) -> pa.Table:
     return pa.Table.from_pylist([row | columns for row in rows], list_layouts(pa.int64())[FILES].schema)
 
 
-def _count_without(chain: Chain[Rows], snapshot: Snapshot) -> dict[str, int]:
+def _count_without(chain: Chain[Rows], grown: Grown[Rows]) -> dict[str, int]:
     assert chain.documents is not None
-    chosen = snapshot.chosen
+    snapshot, chosen = grown.snapshot, grown.snapshot.chosen
     documents = snapshot.count("documents") if chosen is None else chosen.doc_ids.size
-    return {"documents": documents, "removed": count_for_foreign(chain.engine, chain.documents, chain.removals)}
+    own = chain.engine.join(chain.documents, grown.known, "doc_id", how="anti")
+    return {"documents": documents, "removed": count_for_foreign(chain.engine, own, chain.removals)}
 
 
 def _list_pairs(chain: Chain[Rows]) -> Rows:

@@ -152,7 +152,7 @@ def search_layer(
             found = own.find(rest) if past is None else own.find_since(rest, past)
         if part.config.input.without and chain.named is None:
             chain = replace(chain, named=rest.select(found.documents, "doc_id", "id"))
-        found = leave_foreign(rest, found, part.config)
+        found = leave_foreign(rest, found, part.config, past)
         if part.config.keep.drop == "all":
             found = drop_all(rest, found, own)
         chain = chain.add(own.name, found)

@@ -86,7 +86,7 @@ class StoredKeys:
         """See `EarlierKeys.find_known`."""
         if self.snapshot.state.settings.get("input.id_column"):
             return None
-        count = engine.tally(documents)["rows"]
+        count = engine.measure(documents)["rows"]
         stored = select(engine, self.snapshot, "documents", ["doc_id"], wanted=documents, count=count)
         return engine.join(documents, engine.select(stored, "doc_id"), "doc_id", how="semi")
 
