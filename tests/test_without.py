@@ -191,6 +191,16 @@ def test_what_a_store_has_goes_though_the_input_has_rows_of_the_store_itself(tmp
     assert result.report.to_dict()["without"] == {"documents": 2, "removed": 4}
 
 
+@pytest.mark.parametrize("drop", ["others", "without"])
+def test_each_of_several_equal_rows_counts_among_those_removed_for_the_other_corpus(tmp_path, drop):
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "one two three four five six"}))
+    rows = [{"text": "one two three four five six", "n": number} for number in (1, 2, 2)]
+    result = deduplicate(rows, without=[f"{tmp_path}/b.jsonl"], drop=drop)
+
+    assert [*result.kept] == []
+    assert result.report.to_dict()["without"] == {"documents": 1, "removed": 3}
+
+
 def digest(folder):
     return {path: hashlib.sha256(path.read_bytes()).digest() for path in Path(folder).rglob("*") if path.is_file()}
 

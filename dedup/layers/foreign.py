@@ -132,11 +132,21 @@ def drop_all(engine: Engine[Rows], found: Found[Rows], layer: Layer) -> Found[Ro
     )
 
 
-def count_for_foreign(engine: Engine[Rows], own: Rows, removals: Rows | None) -> int:
-    """Count the removals in favour of documents that are none of the input: see `_select_foreign`."""
+def count_for_foreign(engine: Engine[Rows], documents: Rows, removals: Rows | None, known: Rows | None = None) -> int:
+    """Count the documents that go for documents that are none of the input, each of several equal rows.
+
+    Parameters
+    ----------
+    documents
+        REGISTER of the input.
+    known
+        doc_id of those that a store has too; None without one.
+    """
     if removals is None:
         return 0
-    return engine.measure(engine.drop_null(_select_foreign(engine, removals, own), OWNER.name))["rows"]
+    own = documents if known is None else engine.join(documents, known, "doc_id", how="anti")
+    gone = engine.drop_null(_select_foreign(engine, removals, own), OWNER.name)
+    return engine.measure(engine.join(documents, gone, "doc_id", how="semi"))["rows"]
 
 
 def _select_foreign(engine: Engine[Rows], removals: Rows, own: Rows) -> Rows:

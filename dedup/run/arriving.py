@@ -176,8 +176,8 @@ def _count_without(chain: Chain[Rows], grown: Grown[Rows]) -> dict[str, int]:
     assert chain.documents is not None
     snapshot, chosen = grown.snapshot, grown.snapshot.chosen
     documents = snapshot.count("documents") if chosen is None else chosen.doc_ids.size
-    own = chain.engine.join(chain.documents, grown.known, "doc_id", how="anti")
-    return {"documents": documents, "removed": count_for_foreign(chain.engine, own, chain.removals)}
+    removed = count_for_foreign(chain.engine, chain.documents, chain.removals, grown.known)
+    return {"documents": documents, "removed": removed}
 
 
 def _list_pairs(chain: Chain[Rows]) -> Rows:
