@@ -163,6 +163,14 @@ def test_no_byte_is_left_of_what_is_erased_and_all_else_is(tmp_path, form, named
     assert (again["documents"], again["absent"], again["files"]) == (0, 6, [])
 
 
+@pytest.mark.parametrize(("gone", "left"), [([FIRST], 2), ([FIRST, 1], 0)])
+def test_an_id_that_the_store_lacks_counts_as_one_of_every_output(tmp_path, gone, left):
+    _, store = fill(tmp_path)
+    store.erase(gone)
+
+    assert len([*tmp_path.glob("out*/sketch")]) == left
+
+
 def test_documents_are_chosen_by_source_and_by_text_too(filled):
     folder, rows, store = filled
     assert store.erase(where={"source": "s1"})["documents"] == 16
