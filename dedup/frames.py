@@ -1,5 +1,6 @@
 """Tables in memory as input: taken by Arrow's stream protocol, and given back as what they were."""
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -57,12 +58,19 @@ def take_frame(given: object) -> Frame | None:
 
 
 def _to_pandas(types: Any, table: pa.Table) -> object:  # noqa: ANN401 - a series of pandas
-    """Return a table with the types of a frame, which Arrow cannot read from their names if they are nested."""
+    """Return a table with the types of a frame."""
     if table.schema.pandas_metadata is None:
         return table.to_pandas()
-    of_arrow = {each.pyarrow_dtype: each for each in types if hasattr(each, "pyarrow_dtype")}
-    frame = table.to_pandas(types_mapper=of_arrow.get)
-    return frame.astype({name: kind for name, kind in types.items() if name in frame and frame.dtypes[name] != kind})
+    own = {name: kind for name, kind in types.items() if str(name) in table.column_names}
+    # Arrow cannot read the names of nested types, and mapped by type, columns of objects would have the nulls of Arrow.
+    of_arrow = {str(name): kind for name, kind in own.items() if hasattr(kind, "pyarrow_dtype")}
+    told = table.schema.pandas_metadata
+    told["columns"] = [each for each in told["columns"] if each["field_name"] not in of_arrow]
+    frame = table.drop_columns([*of_arrow]).replace_schema_metadata({"pandas": json.dumps(told)}).to_pandas()
+    for place, name in enumerate(own):
+        if str(name) in of_arrow:
+            frame.insert(place, name, of_arrow[str(name)].__from_arrow__(table[str(name)]))
+    return frame.astype({name: kind for name, kind in own.items() if frame.dtypes[name] != kind})
 
 
 def _to_polars(_: object, table: pa.Table) -> object:

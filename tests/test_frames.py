@@ -64,6 +64,14 @@ def test_types_that_pandas_does_not_know_by_name_come_back(kind, values):
     assert result.duplicates["kind"].tolist() == ["near"]
 
 
+def test_objects_beside_types_of_arrow_keep_their_own_nulls():
+    of_arrow = pd.array(["a", None, "b"], dtype=pd.ArrowDtype(pa.string()))
+    frame = make_pandas().assign(kind=of_arrow, note=pd.Series(["a", None, "b"], ["x", "y", "z"], dtype=object))
+    frame.loc["x", "note"] = None
+
+    assert find_duplicates(frame).kept["note"].tolist() == [None, "b"]
+
+
 def test_a_class_derived_from_that_of_pandas_comes_back_as_that():
     class Named(pd.DataFrame):
         pass
