@@ -113,6 +113,39 @@ def test_json_without_one_whole_record_is_refused(deduplicate, tmp_path):
         deduplicate(QUARANTINE)
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [(b"[" * 3000 + b"]" * 3000, "values nested too deep"), (b"9" * 4301, "more than 4,300 digits")],
+)
+def test_whole_json_that_cannot_be_read_is_refused_with_the_reason(deduplicate, tmp_path, value, reason):
+    line = b'{"id": 9, "text": "a", "x": ' + value + b"}"
+    write_lines(tmp_path, *RECORDS, line)
+    with pytest.raises(DataError, match=rf"every record must be whole \(got .*{reason}"):
+        deduplicate()
+    deduplicate(QUARANTINE)
+    assert reason in read(tmp_path, "quarantine")[0]["reason"]
+
+    write_lines(tmp_path, line)
+    with pytest.raises(DataError, match=rf"must have a JSON object on each line \(got .*{reason} in"):
+        deduplicate()
+
+
+@pytest.mark.parametrize(
+    ("depth", "setting", "message"),
+    [
+        (900, "input.id_column=", "cannot be read as jsonl .values nested too deep"),
+        (900, "output.format=parquet", "values are nested too deep"),
+        (300, "output.format=jsonl", "must fit jsonl"),
+    ],
+)
+def test_values_nested_too_deep_for_what_is_asked_are_refused(deduplicate, tmp_path, depth, setting, message):
+    write_lines(tmp_path, *RECORDS, b'{"id": 9, "text": "a", "x": ' + b"[" * depth + b"]" * depth + b"}")
+
+    with pytest.raises(DedupError, match=message):
+        deduplicate(setting)
+    assert deduplicate()["kept"] == len(RECORDS) + 1
+
+
 CSV = [b"id,text", b"1,a text", b"2", b'3,"another, quoted"', b"4,too,many"]
 
 

@@ -273,7 +273,8 @@ def read_texts(option: str, path: str) -> Iterator[tuple[object, str]]:
     DedupError
         When a file cannot be read, or has no column `text`.
     """
-    from dedup.files.formats.jsonl import mend, to_sets  # noqa: PLC0415 - --help need not wait for pyarrow
+    from dedup.files.formats.json_line import mend  # noqa: PLC0415 - --help need not wait for pyarrow
+    from dedup.files.formats.jsonl import to_sets  # noqa: PLC0415 - as above
 
     if _has_rows(path):
         entries: Iterator[Mapping[str, Any]] = _read_rows(option, path, "text")
@@ -337,7 +338,7 @@ def read_ids(option: str, path: str, store: str) -> list[str]:
     DedupError
         When one is no string or integer, or lines spell an id of the store that no line can be.
     """
-    from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - as above
+    from dedup.files.formats.json_line import mend  # noqa: PLC0415 - as above
     from dedup.store.deleting import find_spelled  # noqa: PLC0415 - as above
     from dedup.store.tables import Tables  # noqa: PLC0415 - as above
 

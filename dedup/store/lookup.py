@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.errors import DataError
-from dedup.files.formats.jsonl import mend
+from dedup.files.formats.json_line import mend
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.hashspec import HashSpec

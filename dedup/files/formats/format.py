@@ -393,8 +393,8 @@ def damaged(file: InputFile) -> Iterator[None]:
     """Turn an error of a reader into a DataError that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-        reason = find_reason(error)
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, RecursionError) as error:
+        reason = "values nested too deep" if isinstance(error, RecursionError) else find_reason(error)
         raise DataError(f"--input: {redact(file.path)} cannot be read as {file.format.name} ({reason})") from error
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from dedup.files.delete_spans import delete_spans
 from dedup.files.formats.records import BOM, SHOWN_LENGTH
 from dedup.files.systems import redact
 
+MALFORMED = "no JSON object"
 LONGEST = 2.0**63
 """Least number that may be an integer of more bits than orjson keeps."""
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
@@ -39,6 +41,21 @@ def parse_exactly(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def explain_refusal(line: bytes) -> str:
+    """Return the reason for which `parse` finds no object in a line."""
+    if not line.lstrip().startswith(b"{"):
+        return MALFORMED
+    try:
+        json.loads(line.decode("utf-8", "replace"))
+    except RecursionError:
+        return "values nested too deep"
+    except json.JSONDecodeError:
+        pass
+    except ValueError:
+        return f"an integer of more than {sys.get_int_max_str_digits():,} digits"
+    return MALFORMED
+
+
 def may_be_rounded(value: object) -> bool:
     """Tell whether a value that `parse` has read holds a float that may be an integer of more than 64 bits."""
     if isinstance(value, float):
@@ -46,6 +63,18 @@ def may_be_rounded(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(may_be_rounded, value.values()))
     return isinstance(value, list) and any(map(may_be_rounded, value))
+
+
+def mend_all(value: Any) -> Any:  # noqa: ANN401 - any value of JSON
+    """Return a value with all of its strings mended."""
+    if isinstance(value, dict):
+        return {mend(name): mend_all(each) for name, each in value.items()}
+    return [*map(mend_all, value)] if isinstance(value, list) else mend(value) if isinstance(value, str) else value
+
+
+def mend(text: str) -> str:
+    """Return a text with U+FFFD for every half of a surrogate pair, which JSON can escape."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def delete_from_line(line: bytes, name: str, begins: Sequence[int], ends: Sequence[int]) -> bytes:

@@ -32,13 +32,22 @@ from dedup.files.formats.format import (
     damaged,
     open_bytes,
 )
-from dedup.files.formats.json_line import clear_members, delete_from_line, may_be_rounded, parse, parse_exactly
+from dedup.files.formats.json_line import (
+    MALFORMED,
+    clear_members,
+    delete_from_line,
+    explain_refusal,
+    may_be_rounded,
+    mend,
+    mend_all,
+    parse,
+    parse_exactly,
+)
 from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Clearer, Eraser, RecordFormat
 from dedup.files.orders import to_keys
 from dedup.files.storage import OutputFile
 from dedup.files.systems import find_reason, redact
 
-REASON = "no JSON object"
 PEEKED = 100
 """Records read to find the type of ids."""
 NONE = type(None)
@@ -65,8 +74,10 @@ class JsonlFormat(RecordFormat):
             names |= found
         if not names:
             shown = "".join(f" in {redact(file.path)}" for file in files[:1])
+            reasons = [explain_refusal(line) for file in files[:1] for line in _peek_lines(file)[:1]]
+            reason = "none" if reasons in ([], [MALFORMED]) else reasons[0]
             raise DataError(
-                f"--input: must have a JSON object on each line (got none{shown}; pandas writes them with "
+                f"--input: must have a JSON object on each line (got {reason}{shown}; pandas writes them with "
                 'to_json(FILE, orient="records", lines=True))'
             )
         for name, setting in columns.list_named().values():
@@ -88,16 +99,21 @@ class JsonlFormat(RecordFormat):
 
     def read(self, file: InputFile, part: FilePart, query: Query, rows: Rows | None) -> Documents:
         """See `Format.read`."""
-        for objects in _read_objects(file, part, rows, on_bad=query.on_bad_record):
-            yield _select(file, part, query, objects), objects.rejected
+        with damaged(file):
+            for objects in _read_objects(file, part, rows, on_bad=query.on_bad_record):
+                yield _select(file, part, query, objects), objects.rejected
 
     def read_rows(
         self, file: InputFile, part: FilePart | None = None, on_bad_record: str = "quarantine"
     ) -> NumberedRows:
         """See `Format.read_rows`."""
         for objects in _read_objects(file, part or FilePart(file=0, size=file.size), None, on_bad=on_bad_record):
-            values = [_read_exactly(objects, number, value) for number, value in enumerate(objects.values)]
-            yield objects.rows, pa.Table.from_struct_array(_to_structs(values or [{}])).slice(0, len(values))
+            try:
+                values = [_read_exactly(objects, number, value) for number, value in enumerate(objects.values)]
+                rows = pa.Table.from_struct_array(_to_structs(values or [{}]))
+            except RecursionError:
+                raise pa.ArrowInvalid("values are nested too deep") from None
+            yield objects.rows, rows.slice(0, len(values))
 
     def read_values(self, file: InputFile, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
         """See `Format.read_values`."""
@@ -150,15 +166,19 @@ def _to_lines(rows: pa.Table) -> bytes:
     ------
     DataError
         When a string is not UTF-8.
+    ArrowInvalid
+        When values are nested deeper than orjson writes.
     """
     try:
         values = rows.to_pylist()
+        return b"".join(orjson.dumps(row, default=_to_text, option=orjson.OPT_APPEND_NEWLINE) for row in values)
+    except orjson.JSONEncodeError as error:
+        raise pa.ArrowInvalid(find_reason(error)) from error
     except UnicodeDecodeError as error:
         raise DataError(
             f"output.format: strings must be UTF-8 to be written as jsonl ({find_reason(error)}); keep the format of "
             "the input, which keeps its bytes"
         ) from error
-    return b"".join(orjson.dumps(row, default=_to_text, option=orjson.OPT_APPEND_NEWLINE) for row in values)
 
 
 def _to_text(value: object) -> str:
@@ -202,7 +222,8 @@ def _read_objects(file: InputFile, part: FilePart, rows: Rows | None, *, on_bad:
                 if value is None and block.rows[number] == 0 and line.startswith(BOM):
                     value = parse(line[len(BOM) :])
                 if value is None:
-                    rejected.append(records.reject(file, block, number, part.begin, REASON, on_bad=on_bad))
+                    reason = explain_refusal(line)
+                    rejected.append(records.reject(file, block, number, part.begin, reason, on_bad=on_bad))
                 else:
                     values.append(value)
                     places.append(number)
@@ -345,22 +366,10 @@ def _to_structs(values: list[dict[str, Any]]) -> pa.Array:
     try:
         return pa.array(values)
     except UnicodeEncodeError:
-        return _to_structs(_mend_all(values))
+        return _to_structs(mend_all(values))
     except OverflowError:
         # It is refused in words of its own only beside floats.
         raise pa.ArrowInvalid("an integer is beyond 64 bits with a sign") from None
-
-
-def _mend_all(value: Any) -> Any:  # noqa: ANN401 - any value of JSON
-    """Return a value with all of its strings mended."""
-    if isinstance(value, dict):
-        return {mend(name): _mend_all(each) for name, each in value.items()}
-    return [*map(_mend_all, value)] if isinstance(value, list) else mend(value) if isinstance(value, str) else value
-
-
-def mend(text: str) -> str:
-    """Return a text with U+FFFD for every half of a surrogate pair, which JSON can escape."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _peek(file: InputFile, columns: Columns) -> tuple[pa.DataType | None, set[str]]:
@@ -376,9 +385,7 @@ def _peek(file: InputFile, columns: Columns) -> tuple[pa.DataType | None, set[st
     SchemaError
         When an id is neither.
     """
-    with damaged(file), open_bytes(file) as stream:
-        lines = list(itertools.islice((line for block in read_lines(stream) for line in block.lines()), PEEKED))
-    records = [record for line in lines if (record := parse(line.removeprefix(BOM))) is not None]
+    records = [record for line in _peek_lines(file) if (record := parse(line)) is not None]
     names = {key for record in records for key in record}
     for name, _ in columns.list_named().values():
         if any(value is not None for value in _pluck(records, name)):
@@ -390,6 +397,13 @@ def _peek(file: InputFile, columns: Columns) -> tuple[pa.DataType | None, set[st
             f"input.id_column: column {columns.id!r} must be an integer or a string (got {kind} in {redact(file.path)})"
         )
     return (None if not kinds else pa.int64() if kinds == {int} else pa.string()), names
+
+
+def _peek_lines(file: InputFile) -> list[bytes]:
+    """Read the first lines of a file."""
+    with damaged(file), open_bytes(file) as stream:
+        lines = (line.removeprefix(BOM) for block in read_lines(stream) for line in block.lines())
+        return list(itertools.islice(lines, PEEKED))
 
 
 def read_lines(stream: Stream, begin: int = 0, end: int | None = None) -> Iterator[Block]:
