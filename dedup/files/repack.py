@@ -98,7 +98,8 @@ def _fitting(format: Format) -> Iterator[None]:  # noqa: A002 - as above
     """Turn a writer's error about what it is to write into a SchemaError."""
     try:
         yield
-    except (ValueError, OverflowError, pa.ArrowNotImplementedError) as error:
+    # A time zone that there is not is a KeyError.
+    except (ValueError, OverflowError, KeyError, pa.ArrowNotImplementedError) as error:
         raise SchemaError(
             f"output.format: columns and values must fit {format.name} ({find_reason(error)}); keep the input's format "
             "and files"

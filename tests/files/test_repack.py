@@ -150,6 +150,7 @@ def test_an_integer_beyond_64_bits_is_refused_and_not_rounded(tmp_path, number):
         ("csv", pa.array([1 << 62], pa.timestamp("us", "Europe/Berlin"))),
         ("csv", pa.array([(1 << 31) - 1], pa.date32()).dictionary_encode()),
         ("jsonl", pa.array([1 << 62], pa.timestamp("us"))),
+        ("jsonl", pa.array([0], pa.timestamp("us", "Nowhere/Else"))),
     ],
 )
 def test_values_that_a_format_cannot_hold_are_refused_by_its_name(tmp_path, kind, values):
@@ -160,6 +161,18 @@ def test_values_that_a_format_cannot_hold_are_refused_by_its_name(tmp_path, kind
 
     with pytest.raises(SchemaError, match=f"values must fit {kind}"):
         repack(source, splits, {}, path=str(tmp_path / "o"), format=load_format(kind), schema=common_schema(source))
+
+
+def test_a_timestamp_in_lines_is_spelled_alike_in_every_unit(tmp_path):
+    moments = [pa.array([86_400_000], pa.timestamp("ms")).cast(pa.timestamp(unit)) for unit in ("s", "us", "ns")]
+    rows = pa.table({"text": ["a"], **dict(zip("xyz", moments, strict=True))})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    source, splits = prepare(tmp_path / "a.parquet", id_column="")
+
+    repack(source, splits, {}, path=str(tmp_path / "o.jsonl"), format=JSONL, schema=rows.schema)
+
+    written = json.loads(load(tmp_path / "o.jsonl"))
+    assert [written[name] for name in "xyz"] == ["1970-01-02T00:00:00"] * 3
 
 
 def test_a_cell_of_csv_has_the_value_of_any_flat_type(tmp_path):

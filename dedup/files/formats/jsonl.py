@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -182,6 +183,9 @@ def _to_lines(rows: pa.Table) -> bytes:
 
 
 def _to_text(value: object) -> str:
+    if isinstance(value, datetime):
+        # That of pandas, which holds nanoseconds.
+        return value.isoformat()
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
