@@ -316,7 +316,7 @@ def add_foreign(documents: DataFrame, others: Sequence[DataFrame]) -> DataFrame:
                 f"{kind.simpleString()} in the input)"
             )
         is_text = isinstance(kind, T.StringType)
-        named = F.concat(F.lit(FOREIGN_PREFIX), "id") if is_text else F.bitwise_not(F.col("id").cast(kind))
+        named = F.concat(F.lit(FOREIGN_PREFIX), "id") if is_text else F.bitwise_not(F.col("id").cast("long"))
         renamed = rows.withColumn("id", named).withColumn("doc_id", to_doc_id(F.col("id"), kind))
         whole = whole.unionByName(renamed.withColumn(LEADS, F.lit(0.0)), allowMissingColumns=True)
     return whole

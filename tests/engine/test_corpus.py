@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from dedup.engine.corpus import (
     SHOWN,
     Rows,
+    add_foreign,
     check_null,
     check_repeated,
     exchange_ids,
@@ -216,6 +217,20 @@ def test_ids_of_one_hash_get_document_ids_of_their_own(spark):
 
 def test_equal_rows_are_no_fault_without_an_id_column(spark):
     check(spark, [(1, "a"), (1, "a"), (2, "b")], id_column="")
+
+
+def test_integer_ids_of_another_corpus_may_be_wider(spark):
+    own = read_documents(
+        spark.createDataFrame([(7, "x")], "id tinyint, text string"), id_column="id", text_column="text"
+    )
+    wide = spark.createDataFrame([(2**40, "x"), (-(2**63), "y")], "id bigint, text string")
+
+    found = add_foreign(own, [read_documents(wide, id_column="id", text_column="text")])
+
+    ids = [7, -1 - 2**40, 2**63 - 1]
+    assert sorted((row.id, row.doc_id, row.leads) for row in found.collect()) == sorted(
+        (each, each, float(each == 7)) for each in ids
+    )
 
 
 @pytest.mark.parametrize(
