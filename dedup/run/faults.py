@@ -16,7 +16,8 @@ SHOWN_LENGTH = 300
 """Most characters shown of a system's message."""
 PATH = re.compile(r"(?:\b[a-z][a-z0-9]*:/|(?<![\w/])/)[^\s'\",;]+")
 REASON = re.compile(r"is not a Parquet file[^\n]*|File does not exist|No such file|[^\n]*hecksum[^\n]*")
-TOO_LONG = r"input\.max_text_bytes: a text must be"
+TOO_LONG = r"input\.max_text_bytes: a text must be of at most [\d,]+ bytes \(got \d"
+"""Pattern of a message that a row was answered with; plans, which Spark's errors show, have its beginning too."""
 NO_MEMORY = r"OutOfMemoryError|OutOfDirectMemoryError"
 OUT_OF_MEMORY = 52
 """Exit status of Spark's JVM after a task has run out of memory."""

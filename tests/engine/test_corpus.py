@@ -271,6 +271,20 @@ def test_a_text_that_would_take_all_memory_ends_the_job_by_its_id(spark):
     assert read_documents(corpus, id_column="id", text_column="text", max_text_bytes=12).count() == 2
 
 
+@pytest.mark.classic
+def test_a_plan_that_looks_at_lengths_is_no_text_too_long(spark):
+    documents = read_documents(
+        spark.createDataFrame([("a", "x")], "id string, text string"),
+        id_column="id",
+        text_column="text",
+        max_text_bytes=11,
+    )
+
+    with pytest.raises(PySparkException, match=r"input\.max_text_bytes: a text must be of at most 11 bytes") as caught:
+        documents.select("none")
+    assert recognise(caught.value) is None
+
+
 def test_a_column_that_is_read_along_is_refused_by_the_setting_that_names_it(spark):
     corpus = spark.createDataFrame([(1, "a")], "id long, text string")
 
