@@ -175,13 +175,14 @@ def read_rows(
         merged = [to_source(_to_utc(batch[f"merge{number}"])) for number in range(noted)]
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop(LEADS, None)
+        columns["text"] = to_text(batch["text"])
         if "cuts" in columns:
             lists = columns.pop("cuts")
             spans = lists.flatten()
             sizes = pc.list_value_length(lists).fill_null(0).to_numpy()
             rows = np.repeat(np.arange(batch.num_rows), sizes)
             cuts = Cuts.of(rows, *(pc.struct_field(spans, name).to_numpy() for name in ("begin", "end")))
-            columns["text"] = delete_from_texts(to_text(batch["text"]), np.arange(batch.num_rows), cuts.by_row())
+            columns["text"] = delete_from_texts(columns["text"], np.arange(batch.num_rows), cuts.by_row())
         count = batch.num_rows
         columns |= {name: pa.nulls(count, kind) for name, kind in PLACE}
         columns["text_bytes"] = pc.binary_length(columns["text"]).fill_null(0).cast(pa.int64())

@@ -98,7 +98,8 @@ class RowOutput:
         rows, mode, text_column = self.rows, self.config.output.mode, self.config.input.text_column
         user_id, doc_id = identify(rows, id_column=self.id_column)
         text = write_text(rows, self.config.text_columns)
-        text_bytes = F.octet_length(text)
+        # Of the text as it was compared.
+        text_bytes = F.octet_length(F.make_valid_utf8(text.cast("string")))
         added = list_added(self.config.keep.merge).names
         if added:
             merged = merge_values(engine, found.documents, decisions, self.config.keep.merge)

@@ -301,3 +301,13 @@ def test_the_text_of_a_time_does_not_tell_the_zone_of_the_session(zone):
 
     moment = "2024-11-03 05:30:00.000000"
     assert found["merged"].to_pylist() == [[f"{moment}Z", moment], [None, None]]
+
+
+def test_bytes_that_are_no_utf8_are_read_as_those_of_files_are():
+    texts = pa.array([b"end \xff", b"end \xfe\xfe", None], pa.binary())
+
+    [found] = read_rows([pa.record_batch({"text": texts})], (("longest", ""),), 0)
+
+    assert found["text"].to_pylist() == ["end \ufffd", "end \ufffd\ufffd", None]
+    assert found["text_bytes"].to_pylist() == [7, 10, 0]
+    assert found["order_keys"].to_pylist() == [[-7], [-10], [0]]
