@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 import xxhash
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.corpus import (
@@ -126,6 +127,18 @@ def test_a_row_is_told_by_the_whole_of_its_columns(spark):
     corpus = spark.createDataFrame([tuple({**base, **other, "text": "x"}.values()) for other in [{}, *others]], schema)
 
     assert len({doc_id for doc_id, _, _ in read(corpus)}) == len(others) + 1
+
+
+@pytest.mark.parametrize("value", ["timestamp_micros(1)", "map(timestamp_micros(1), 1)", "array(timestamp_micros(1))"])
+def test_the_id_of_a_row_is_the_same_in_any_zone(spark, value):
+    found, before = set(), spark.conf.get("spark.sql.session.timeZone")
+    for zone in ("UTC", "Asia/Kathmandu"):
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        moment = spark.range(1).select(F.expr(value).alias("at"))
+        found |= {row.id for row in moment.select(identify(moment, id_column="")[0].alias("id")).collect()}
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+    assert len(found) == 1
 
 
 def test_rows_a_microsecond_apart_are_not_equal(spark):
