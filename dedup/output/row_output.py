@@ -136,8 +136,14 @@ class RowOutput:
             self._save("removed", marked.filter(~is_kept).drop(names[0], *added))
         else:
             save(observed.write.partitionBy(names[0]), self.parts, self.kind)
-            for value, name in (("true", "kept"), ("false", "removed")):
-                self.move_part(f"{self.parts}/{names[0]}={value}", name)
+            seen = observation.get
+            for value, name, count in (
+                ("true", "kept", seen["kept"]),
+                ("false", "removed", seen["rows"] - seen["kept"]),
+            ):
+                # Of rows that have changed none may be left, which whoever compares the counts tells.
+                if count:
+                    self.move_part(f"{self.parts}/{names[0]}={value}", name)
         seen = observation.get
         removed = None if mode == "annotate" else seen["rows"] - seen["kept"]
         return WrittenRows(kept=seen["kept"], removed=removed, text_bytes_kept=seen["bytes"] or 0)

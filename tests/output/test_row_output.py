@@ -7,8 +7,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.api import deduplicate
 from dedup.engine.expressions import column
-from dedup.errors import SchemaError
+from dedup.errors import DedupError, SchemaError
 from dedup.output.file_output import NOTED_LENGTH, NOTES
 from dedup.output.row_output import ANNOTATED, check_free, cut_texts, decide_rows, note_texts, read_notes
 from dedup.run.job import Job
@@ -201,3 +202,11 @@ def test_a_table_of_which_all_rows_go_leaves_an_empty_one(spark, tmp_path):
     kept, removed = (spark.read.parquet(f"{tmp_path}/out/{name}") for name in ("kept", "removed"))
     assert (report["kept"], rows(kept), kept.schema) == (0, [], removed.schema)
     assert rows(removed) == rows(table)
+
+
+def test_rows_that_are_others_each_time_are_told_as_such(spark, tmp_path):
+    # A plan that does not say so.
+    now = spark.createDataFrame([("copy",)] * 3, "text string").withColumn("time", F.current_timestamp())
+
+    with pytest.raises(DedupError, match="did the input change while it was read"):
+        deduplicate(now, tmp_path / "out", layers=["exact"])
