@@ -8,9 +8,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyspark.sql import functions as F
 
 from dedup.engine.sessions import find_heap
-from dedup.errors import ConfigError, DataError, StorageError
+from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.evaluate import dispatch
 from dedup.evaluate.evaluation import EvaluationQuestion
 from dedup.files.listing import list_files
@@ -18,7 +19,7 @@ from dedup.files.storage import Storage, find_result
 from dedup.files.systems import _connect_of
 from dedup.run import opening, reach
 from dedup.run.growing import Growth
-from dedup.run.input import load_table
+from dedup.run.input import load_table, take_table
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -235,6 +236,19 @@ def test_a_table_that_spark_cannot_read_is_refused_by_name(spark, tmp_path, sett
     with pytest.raises(ConfigError, match="engine: must be"):
         choose_engine(replace(job, config=replace(job.config, engine="memory")))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("names", [("site", "SITE"), ("text", "Text"), ("site", "site")])
+def test_columns_that_spark_does_not_tell_apart_are_refused(spark, names):
+    table = spark.createDataFrame([(1, WORDS)], "id int, text string")
+    table = table.select("id", "text", F.lit("").alias("other")).toDF("id", *names)
+
+    with pytest.raises(SchemaError, match=rf"tells apart \(got '{names[0]}' and '{names[1]}', spark.sql.caseSensitive"):
+        take_table(table, "")
+    if names[0] != names[1]:
+        spark.conf.set("spark.sql.caseSensitive", "true")
+        assert take_table(table, "").rows.columns == ["id", *names]
+        spark.conf.unset("spark.sql.caseSensitive")
 
 
 @pytest.mark.classic

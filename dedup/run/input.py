@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from dedup.engine import sessions
-from dedup.errors import DataError, StorageError
+from dedup.errors import DataError, SchemaError, StorageError
 from dedup.run.faults import find_cause
 from dedup.run.storage import SparkStorage, open_storage
 
@@ -29,6 +29,7 @@ READERS: Mapping[str, tuple[str, Mapping[str, str | bool]]] = {
 """Spark's readers of files, with their options, by the names of formats."""
 FILES = re.compile(rf"({'|'.join(kind for kind, _ in READERS.values())})\.`([^`]*/[^`]*)`", re.IGNORECASE)
 """Name by which Spark takes files for a table: a reader and a path."""
+CASE = "spark.sql.caseSensitive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,13 +95,29 @@ def take_table(rows: DataFrame, name: str) -> RowInput:
     DataError
         When it is a stream, or its plan has an expression that gives another value each time: a run reads it more than
         once.
+    SchemaError
+        When Spark takes the names of two of its columns for one.
     """
     if not sessions.is_repeatable(rows):
         raise DataError(
             "input: must give the same rows each time it is read (got a stream, or an expression such as rand()); "
             "write it to a table first, and read that"
         )
+    _check_names(rows)
     return RowInput(rows=rows, fingerprint=fingerprint(rows, name), size=sessions.estimate_size(rows))
+
+
+def _check_names(rows: DataFrame) -> None:
+    is_exact = rows.sparkSession.conf.get(CASE) == "true"
+    found: dict[str, str] = {}
+    for name in rows.columns:
+        known = name if is_exact else name.lower()
+        if known in found:
+            raise SchemaError(
+                f"input: columns must have names that Spark tells apart (got {found[known]!r} and {name!r}, {CASE} is "
+                f"{str(is_exact).lower()}); rename one of them"
+            )
+        found[known] = name
 
 
 def is_lasting(name: str) -> bool:
