@@ -225,6 +225,10 @@ def test_a_table_of_the_catalog_is_read_by_its_name(spark, tmp_path):
     ("settings", "words"),
     [
         ({"input.table": "none.such"}, r"^--table none.such: must be a table of Spark's catalog \(.*NOT_FOUND"),
+        (
+            {"input.table": "two words"},
+            r"^--table two words: must be a table of Spark's catalog \(\[PARSE_SYNTAX_ERROR\]",
+        ),
         ({"input.table": "delta.`/in`"}, r"^--table delta.`/in`: must be a table of Spark's catalog \(.*delta"),
     ],
 )

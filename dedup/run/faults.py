@@ -42,7 +42,7 @@ def recognise(error: BaseException) -> DedupError | None:
 def find_cause(error: PySparkException | Py4JJavaError) -> str:
     """Return the first line of an error of Spark's, without secrets."""
     said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
-    return " ".join(redact_text(str(said)).partition("\n")[0].split())
+    return " ".join(redact_text(str(said)).strip().partition("\n")[0].split())
 
 
 def _explain_end() -> DedupError | None:
