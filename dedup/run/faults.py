@@ -96,6 +96,14 @@ KNOWN: dict[str, Callable[[str], DedupError]] = {
         f"--table: every record must be whole ({_shorten(said)}); mend it, or read the files by --input, where "
         "input.on_bad_record=quarantine sets such records aside"
     ),
+    r"UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE|EMPTY_SCHEMA_NOT_SUPPORTED_FOR_DATASOURCE": lambda said: SchemaError(
+        f"output.format: must be one in which Spark writes every column ({_shorten(said)}); leave that column out, or "
+        "choose another format"
+    ),
+    r"SQLSTATE: 22": lambda said: DataError(
+        f"--table: Spark must find a value in every row, also for sql: in keep.order ({_shorten(said)}); mend the "
+        "expression, or the rows"
+    ),
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|ould not read footer|is not a Parquet file|ChecksumException"
     r"|CRC checksum verification failed|FileNotFoundException": _unreadable,
 }

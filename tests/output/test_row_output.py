@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -12,6 +13,8 @@ from dedup.engine.expressions import column
 from dedup.errors import DedupError, SchemaError
 from dedup.output.file_output import NOTED_LENGTH, NOTES
 from dedup.output.row_output import ANNOTATED, check_free, cut_texts, decide_rows, note_texts, read_notes
+from dedup.output.spark_tasks import save
+from dedup.run.faults import recognise
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
@@ -210,3 +213,17 @@ def test_rows_that_are_others_each_time_are_told_as_such(spark, tmp_path):
 
     with pytest.raises(DedupError, match="did the input change while it was read"):
         deduplicate(now, tmp_path / "out", layers=["exact"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("parquet", "make_interval(1)"), ("parquet", "struct()"), ("csv", "array(1)")]
+)
+def test_a_column_that_a_format_does_not_hold_is_told_by_its_name(spark, tmp_path, kind, value):
+    table = spark.range(1).select("id", F.expr(value).alias("odd"))
+
+    with pytest.raises(PySparkException) as caught:
+        save(table.write, f"{tmp_path}/rows", kind)
+
+    known = recognise(caught.value)
+    assert isinstance(known, SchemaError)
+    assert str(known).startswith("output.format: must be one in which Spark writes every column (")
