@@ -360,6 +360,36 @@ def test_both_engines_order_and_merge_alike(spark, tmp_path):
     assert longest in report["decided"]
 
 
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("none", "UNRESOLVED_COLUMN"),
+        ("id +", "PARSE_SYNTAX_ERROR"),
+        ("max(id)", "MISSING_GROUP_BY"),
+        ("explode(array(1, 2))", "UNSUPPORTED_GENERATOR"),
+        ("date'2026-01-31'", "DATATYPE_MISMATCH"),
+        ("rand()", "such as rand"),
+        ("monotonically_increasing_id()", "such as rand"),
+    ],
+)
+def test_what_is_no_expression_of_a_row_is_refused_before_work(spark, tmp_path, expression, words):
+    table = spark.createDataFrame([(1, COPY), (2, COPY)], "id int, text string")
+
+    with pytest.raises(ConfigError) as caught:
+        deduplicate(table, tmp_path / "out", id_column="id", keep__order=[f"sql:{expression}"])
+
+    assert str(caught.value).startswith(f"keep.order: sql:{expression} must be an expression of Spark SQL")
+    assert words in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_expression_that_has_no_value_in_a_row_ends_the_job_in_a_line(spark, tmp_path):
+    table = spark.createDataFrame([(1, COPY), (2, "")], "id int, text string")
+
+    with pytest.raises(DataError, match=r"^--table: Spark must find a value in every row, .*\[DIVIDE_BY_ZERO\]"):
+        deduplicate(table, tmp_path / "out", id_column="id", keep__order=["sql:1 / length(text)"])
+
+
 @pytest.mark.parametrize("join", [join_keys, join_texts])
 def test_a_document_without_values_has_an_empty_list_which_spark_measures_at_once(join):
     """Lists that are null made a layer of Spark twice as slow."""

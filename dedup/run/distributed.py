@@ -3,7 +3,9 @@
 from contextlib import nullcontext
 from functools import partial
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from dedup.engine import sessions
 from dedup.engine.components import Connecting
@@ -12,7 +14,7 @@ from dedup.engine.exchange import WAVES
 from dedup.engine.file_corpus import Files
 from dedup.engine.spark import SparkEngine
 from dedup.engine.spark_rows import SparkRows
-from dedup.errors import DataError
+from dedup.errors import ConfigError, DataError
 from dedup.files.listing import Listing
 from dedup.files.orders import list_asking
 from dedup.files.splits import split_files
@@ -23,6 +25,7 @@ from dedup.output.row_output import RowOutput
 from dedup.output.spark_tasks import SparkOutput
 from dedup.run.catalog import CatalogTables
 from dedup.run.execution import Given
+from dedup.run.faults import find_cause
 from dedup.run.input import fingerprint, is_lasting, load_table, take_table
 from dedup.run.job import Job
 from dedup.run.layers import find_vector, list_noted
@@ -34,6 +37,7 @@ from dedup.run.opening import (
 from dedup.run.session import suit_session
 from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import Workspace
+from dedup.settings.options import Config
 
 HEAP_PER_TEXT = 8
 """Bytes of a heap for each byte of the longest text that Spark's own readers may put there."""
@@ -76,6 +80,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
 def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Workspace) -> Given[SparkRows]:
     """Return the input as rows of a table, which Spark reads."""
     config, chosen, tables = job.config, job.config.input, CatalogTables.open(spark, job)
+    _check_expressions(table, config)
     named = [(chosen.table, table), *job.foreign_tables.items()]
     taken = [take_table(rows, name) for name, rows in named]
     size = sum(each.size for each in taken)
@@ -150,6 +155,25 @@ def _make_engine(spark: SparkSession, job: Job, workspace: Workspace, corpus: Co
         connecting=Connecting(job.config.components.engine, workspace.checkpoints),
         cores=sessions.count_cores(spark),
     )
+
+
+def _check_expressions(table: DataFrame, config: Config) -> None:
+    """Refuse expressions of `keep.order` that are none, or that give another value each time.
+
+    Raises
+    ------
+    ConfigError
+    """
+    for of in (of for rule, of in list_asking(config.rules) if rule == "sql"):
+        rule = f"keep.order: sql:{of} must be an expression of Spark SQL over the columns of a row that is a number"
+        try:
+            keyed = table.select("*", F.expr(of).cast("double"))
+            # A client of Spark Connect asks its server by this.
+            _ = keyed.schema
+        except PySparkException as error:
+            raise ConfigError(f"{rule} ({find_cause(error)})") from error
+        if not sessions.is_repeatable(keyed):
+            raise ConfigError(f"{rule}, the same each time (it has one such as rand())")
 
 
 def _list_repeated(engine: SparkEngine) -> SparkRows | None:
