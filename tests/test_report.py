@@ -683,6 +683,17 @@ def test_a_page_of_a_run_without_the_layer_near_tells_of_no_threshold():
     assert "threshold 0.8" not in text
 
 
+def test_empty_texts_are_unknown_where_nothing_counted_tokens():
+    step = Layered(layer="exact", documents=12_000, text_bytes=16_800_000)
+    settings = 'layers=["exact"]', "alerts.empty_rate_above=0.5"
+    report = make_report(*settings, near=Near.none(), layers=[step], token_ranks=None)
+
+    assert report["documents_empty"] is report["documents_short"] is report["empty_rate"] is report["tokens"] is None
+    assert [(breach["metric"], breach["value"]) for breach in report["alerts"]] == [("empty_rate", None)]
+    assert "dedup_empty_rate" not in to_metrics(report)
+    assert "always kept" not in show(report)[1]
+
+
 def test_the_page_of_several_layers_says_what_the_threshold_is_of():
     _, text = show(make_report('layers=["exact", "near"]'))
 
