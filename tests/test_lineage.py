@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup import Store, deduplicate
-from dedup.errors import DataError
+from dedup.errors import ConfigError, DataError
 from dedup.run import lineage
+from dedup.settings.files import load_config
 
 TEXT = " ".join(f"word{number}" for number in range(40))
 # OpenLineage 2-0-2 and its facets as openlineage.io/spec has them, said once more: the members of each object with
@@ -197,6 +198,12 @@ def test_an_address_that_refuses_ends_no_run(tmp_path, caplog):
 
     assert report.kept == 2
     assert "left out of the report: lineage" in caplog.text
+
+
+@pytest.mark.parametrize("endpoint", ["ftp://host/events", "s3://bucket/events", "HTTP://host/api/v1/lineage"])
+def test_an_address_of_another_scheme_is_refused(endpoint):
+    with pytest.raises(ConfigError, match=r"endpoint must be a local file or an address of http:// or https:// \(got "):
+        load_config(settings={"lineage.endpoint": endpoint})
 
 
 def test_nothing_is_told_where_nobody_asks(tmp_path, monkeypatch):

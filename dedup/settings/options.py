@@ -263,6 +263,14 @@ class Lineage(Table):
     job: str = ""
     """Name of the job in these events; when empty, "dedup." and the name of the output's folder."""
 
+    def __post_init__(self) -> None:
+        """Check the fields, then the scheme of the address, without which it would be taken for a file."""
+        Table.__post_init__(self)
+        if "://" in self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"Lineage: endpoint must be a local file or an address of http:// or https:// (got {self.endpoint!r})"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(Table):
