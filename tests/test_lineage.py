@@ -140,6 +140,19 @@ def test_a_run_tells_what_it_reads_and_has_written(tmp_path):
     assert [each["outputFacets"]["outputStatistics"]["rowCount"] for each in complete["outputs"]] == [1, 2]
 
 
+@pytest.mark.parametrize(("mode", "rows"), [("filter", [3, 4]), ("annotate", [7])])
+def test_rows_are_counted_where_several_are_a_document(tmp_path, mode, rows):
+    pq.write_table(
+        pa.table({"book": [1, 1, 1, 2, 2, 2, 2], "text": [TEXT] * 3 + [TEXT] * 3 + ["end"]}), tmp_path / "a.parquet"
+    )
+    settings = {"part_of": "book", "threshold": 0.7, "endpoint": str(tmp_path / "events.jsonl")}
+    deduplicate(tmp_path / "a.parquet", tmp_path / "out", settings={"output.mode": mode}, **settings)
+    _, complete = read(tmp_path / "events.jsonl")
+
+    assert complete["inputs"][0]["inputFacets"]["inputStatistics"]["rowCount"] == 7
+    assert [each["outputFacets"]["outputStatistics"]["rowCount"] for each in complete["outputs"]] == rows
+
+
 def test_a_batch_tells_of_its_store_and_a_failure_of_its_cause(tmp_path):
     events, store = tmp_path / "events.jsonl", Store(tmp_path / "store")
     store.add(write(tmp_path / "a.parquet"), "a", tmp_path / "out", id_column="id", endpoint=str(events), job="nightly")

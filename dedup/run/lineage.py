@@ -96,14 +96,14 @@ class Told:
             return [{"namespace": "catalog", "name": name} for name in tables if name]
         found = [name_dataset(path) | _describe(partial(_read_schema, path)) for path in job.inputs]
         if report is not None and len(found) == 1:
-            counted = _make_facet("inputStatistics", rowCount=report["documents"])
+            counted = _make_facet("inputStatistics", rowCount=sum(_count_rows(report).values()))
             found[0]["inputFacets"] = {"inputStatistics": counted}
         return [*found, *map(name_dataset, [*config.input.without, *filter(None, [self.store])])]
 
     def list_outputs(self, report: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the datasets that a run has written, each with its rows."""
         config, output = self.job.config, self.job.output.rstrip("/")
-        counts = {"kept": report["kept"], "removed": report["removed"]}
+        counts = _count_rows(report)
         if config.output.table:
             names, found = ["kept"], list[dict[str, Any]]([{"namespace": "catalog", "name": config.output.table}])
         else:
@@ -111,9 +111,15 @@ class Told:
             schemas = [_describe(partial(_read_output, output, name)) for name in names]
             found = [name_dataset(f"{output}/{name}") | each for name, each in zip(names, schemas, strict=True)]
         for each, name in zip(found, names, strict=True):
-            counted = _make_facet("outputStatistics", rowCount=counts.get(name, report["documents"]))
+            counted = _make_facet("outputStatistics", rowCount=counts.get(name, sum(counts.values())))
             each["outputFacets"] = {"outputStatistics": counted}
         return [*found, *map(name_dataset, filter(None, [self.store]))]
+
+
+def _count_rows(report: Mapping[str, Any]) -> dict[str, int]:
+    """Return the rows kept and removed, of which a document may have several."""
+    counts: Mapping[str, int] = report["parts"] or report
+    return {name: counts[name] for name in ("kept", "removed")}
 
 
 def name_dataset(path: str) -> dict[str, Any]:
