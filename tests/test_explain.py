@@ -394,6 +394,30 @@ def test_a_long_chain_takes_few_looks_at_the_edges(run_on, monkeypatch):
     assert len(looks) < 5
 
 
+@pytest.mark.parametrize(
+    ("setting", "removed"),
+    [
+        ("cluster.linkage=representative", {1: 0, 3: 2}),
+        ("keep.copies=2", {2: 0, 3: 0, 4: 0}),
+        ("keep.copies=5", {}),
+    ],
+)
+def test_a_component_stands_once_in_the_list_and_with_each_document_that_stays(run_on, setting, removed):
+    rows = {step: " ".join(WORDS[4 * step : 4 * step + 60]) for step in range(5)}
+    result = run_on(rows | {9: "alone"}, setting)
+    assert {row["id"]: row["representative_id"] for row in result.duplicates.to_pylist()} == removed
+
+    listed = list_top(result, 5).largest
+    found = [explain(result, str(step)) for step in rows]
+
+    assert [(each.component_id, each.documents) for each in listed] == [(0, 5)] * bool(removed)
+    assert {(each.component_id, each.documents) for each in found} == {(0, 5)}
+    assert (explain(result, "9").component_id, explain(result, "9").documents) == (None, 1)
+    for one, other in {0: 4, **removed}.items():
+        chain = explain(result, str(one), None if one else str(other)).chain
+        assert [abs(pair.left_id - pair.right_id) for pair in chain] == [1] * abs(one - other)
+
+
 def test_a_document_that_a_layer_removes_by_itself_is_alone(run_on, tmp_path):
     quiz = tmp_path / "quiz.jsonl"
     quiz.write_text(json.dumps({"question": " ".join(WORDS[:20])}))

@@ -15,6 +15,7 @@ from dedup.explain.graph import PAIR, Graph
 from dedup.explain.result import PublishedOutput
 from dedup.explain.spans import part
 from dedup.explain.values import Component, Explanation, Pair, Removal, Span, Top
+from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.sets.jaccard import CLOSEST
 from dedup.layers import NEAR
 
@@ -37,8 +38,8 @@ def explain(result: PublishedOutput, given: str, other: str | None = None) -> Ex
     doc_id = result.parse_id("--id", given)
     if other is not None:
         return _explain_pair(result, doc_id, result.parse_id("--with", other))
-    found = _count_component(result, _find_fate(result, doc_id))
-    found = _explain_kept(result, found) if found.fate == "kept" else _explain_removed(result, found)
+    found, reached = _count_component(result, _find_fate(result, doc_id))
+    found = (_explain_kept if found.fate == "kept" else _explain_removed)(result, found, reached)
     return _add_spans(result, replace(found, profile=result.name_profile(doc_id)))
 
 
@@ -55,15 +56,15 @@ def _add_spans(result: PublishedOutput, found: Explanation) -> Explanation:
 
 def list_top(result: PublishedOutput, count: int) -> Top:
     """List the largest components, the removals with the longest chains, and those with the least direct similarity."""
-    duplicates = result.duplicates
-    sizes = duplicates.group_by(["component_id", "representative_id"]).aggregate([([], "count_all")])
-    largest = sizes.sort_by([("count_all", "descending"), ("component_id", "ascending")]).slice(0, count).to_pylist()
+    duplicates, graph = result.duplicates, Graph(result.pairs("edges"))
+    orders = [("documents", "descending"), ("component_id", "ascending")]
+    largest = _list_components(duplicates, Graph(result.links())).sort_by(orders).slice(0, count).to_pylist()
     texts = _texts(result, result.find([_name(row) for row in largest]))
     # What a layer removes by itself has no document kept.
     duplicates = duplicates.filter(pc.field("representative_id").is_valid())
-    steps = Graph(result.pairs("edges")).steps(duplicates["id"], duplicates["representative_id"])
+    steps = graph.steps(duplicates["id"], duplicates["representative_id"])
     table = duplicates.append_column("steps", pa.array(steps))
-    orders = ("steps", "descending"), ("jaccard", "ascending"), ("id", "ascending")
+    orders = [("steps", "descending"), ("jaccard", "ascending"), ("id", "ascending")]
     longest, least = (
         table.sort_by([orders[number] for number in order]).slice(0, count) for order in ((0, 1, 2), (1, 0, 2))
     )
@@ -72,7 +73,7 @@ def list_top(result: PublishedOutput, count: int) -> Top:
             Component(
                 component_id=row["component_id"],
                 representative_id=row["representative_id"],
-                documents=row["count_all"] + (row["representative_id"] is not None),
+                documents=row["documents"],
                 text=" ".join(texts.get(_name(row), "")[: 4 * BEGIN].split())[:BEGIN],
             )
             for row in largest
@@ -80,6 +81,25 @@ def list_top(result: PublishedOutput, count: int) -> Top:
         longest=_removals(longest),
         least_similar=_removals(least),
     )
+
+
+def _list_components(duplicates: pa.Table, graph: Graph) -> pa.Table:
+    """List the components that have lost documents: their `documents`, as `_count_component` counts them.
+
+    `representative_id` is the document for which most of them went; null where none is kept.
+    """
+    names = ["component_id", "representative_id"]
+    stars = duplicates.group_by(names).aggregate([([], "count_all")])
+    stars = stars.sort_by([("count_all", "descending"), ("representative_id", "ascending")])
+    kept = stars.group_by("component_id", use_threads=False).aggregate([("representative_id", "first")])
+    both = [duplicates.select([names[0], name]).rename_columns([names[0], "id"]) for name in ("id", names[1])]
+    members = pa.concat_tables(both).filter(pc.field("id").is_valid()).group_by([names[0], "id"]).aggregate([])
+    groups, sizes = graph.connect(members["id"])
+    parts = pa.table({"component_id": members["component_id"], "group": groups, "documents": sizes})
+    counted = (
+        parts.group_by(parts.column_names).aggregate([]).group_by("component_id").aggregate([("documents", "sum")])
+    )
+    return counted.join(kept, "component_id").rename_columns(["component_id", "documents", "representative_id"])
 
 
 def _name(row: Mapping[str, Any]) -> Any:  # noqa: ANN401 - an integer or a string
@@ -128,8 +148,16 @@ def _find_fate(result: PublishedOutput, doc_id: Any) -> Explanation:  # noqa: AN
     )
 
 
-def _count_component(result: PublishedOutput, found: Explanation) -> Explanation:
-    """Count with a component those too that stay beside the document kept: copies, and by representative linkage."""
+def _count_component(result: PublishedOutput, found: Explanation) -> tuple[Explanation, set[Any]]:
+    """Count with a component those too that stay beside the document kept: copies, and by representative linkage.
+
+    Returns
+    -------
+    Explanation, set
+        The second has the documents of the component.
+    """
+    if found.fate == "removed" and found.documents == 1:
+        return found, {found.id}
     reached, new, component_id = set[Any](), {found.id}, found.component_id
     while new:
         reached |= new
@@ -141,7 +169,11 @@ def _count_component(result: PublishedOutput, found: Explanation) -> Explanation
         members = result.duplicates.filter(pc.field("component_id").isin(named))
         new = {*linked.to_pylist(), *members["id"].to_pylist(), *members["representative_id"].to_pylist()}
         new -= {*reached, None}
-    return found if component_id is None else replace(found, component_id=component_id, documents=len(reached))
+    if component_id is None and len(reached) > 1:
+        # Where none of it goes no row names it.
+        listed = pa.array(reached, result.id_type)
+        component_id = listed[int(to_doc_ids(listed).argmin())].as_py()
+    return replace(found, component_id=component_id, documents=len(reached)), reached
 
 
 def _members(result: PublishedOutput, component_id: Any) -> pa.Table:  # noqa: ANN401 - an integer or a string
@@ -149,10 +181,9 @@ def _members(result: PublishedOutput, component_id: Any) -> pa.Table:  # noqa: A
     return result.duplicates.filter(pc.field("component_id") == component_id)
 
 
-def _component_edges(result: PublishedOutput, component_id: Any) -> pa.Table:  # noqa: ANN401 - as above
-    members = _members(result, component_id)
-    ids = pc.unique(pa.chunked_array(members["id"].chunks + members["representative_id"].chunks, result.id_type))
-    return result.pairs("edges", ds.field("left_id").isin(ids))
+def _edges_of(result: PublishedOutput, reached: Collection[Any]) -> pa.Table:
+    """Return the edges of a component."""
+    return result.pairs("edges", ds.field("left_id").isin(pa.array(reached, result.id_type)))
 
 
 def _pairs_of(result: PublishedOutput, name: str, ids: Collection[Any]) -> list[dict[str, Any]]:
@@ -184,10 +215,10 @@ def _explain_dropped(result: PublishedOutput, found: Explanation) -> Explanation
     )
 
 
-def _explain_removed(result: PublishedOutput, found: Explanation) -> Explanation:
+def _explain_removed(result: PublishedOutput, found: Explanation, reached: Collection[Any]) -> Explanation:
     if found.representative_id is None:
         return _explain_dropped(result, found)
-    edges = _component_edges(result, found.component_id)
+    edges = _edges_of(result, reached)
     ids = Graph(edges).chain(found.id, found.representative_id)
     known = _recorded(edges.to_pylist())
     links = [*pairwise(ids)]
@@ -208,7 +239,7 @@ def _explain_removed(result: PublishedOutput, found: Explanation) -> Explanation
     return replace(found, chain=tuple(chain), direct=direct, notes=notes)
 
 
-def _explain_kept(result: PublishedOutput, found: Explanation) -> Explanation:
+def _explain_kept(result: PublishedOutput, found: Explanation, reached: Collection[Any]) -> Explanation:
     duplicates = result.duplicates
     members = duplicates.filter((pc.field("representative_id") == found.id) & (pc.field("id") != found.id))
     own = {found.id, *members["id"].to_pylist()}
@@ -237,7 +268,7 @@ def _explain_kept(result: PublishedOutput, found: Explanation) -> Explanation:
     chosen = result.choose_settings([found.id]) if found.id in texts else None
     if chosen and not has_tokens(chosen.tokenizer, texts[found.id]):
         notes = (*notes, "it has no token, and such a document is never a duplicate")
-    graph = Graph(_component_edges(result, found.component_id))
+    graph = Graph(_edges_of(result, reached))
     steps = graph.steps(members["id"], members["representative_id"])
     removed = members.append_column("steps", pa.array(steps)).sort_by([("jaccard", "ascending"), ("id", "ascending")])
     return replace(
@@ -249,12 +280,11 @@ def _explain_kept(result: PublishedOutput, found: Explanation) -> Explanation:
 
 
 def _explain_pair(result: PublishedOutput, doc_id: Any, other_id: Any) -> Explanation:  # noqa: ANN401
-    found, other = (_count_component(result, _find_fate(result, each)) for each in (doc_id, other_id))
+    (found, reached), (other, _) = (_count_component(result, _find_fate(result, each)) for each in (doc_id, other_id))
     own = _recorded(_pairs_of(result, "edges", [doc_id]))
     known = own | _recorded(_pairs_of(result, "near_misses", [doc_id]))
-    is_joined = found.component_id is not None and found.component_id == other.component_id
-    edges = _component_edges(result, found.component_id if is_joined else None)
-    ids = Graph(edges).chain(doc_id, other_id) if is_joined else []
+    edges = _edges_of(result, reached)
+    ids = Graph(edges).chain(doc_id, other_id)
     links, known = [*pairwise(ids)], known | _recorded(edges.to_pylist())
     rows = result.find({doc_id, other_id, *ids})
     for option, each in (("--id", found), ("--with", other)):

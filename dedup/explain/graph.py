@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from dedup.kernels import Integers
 from dedup.kernels.chains import count_steps, find_chain
+from dedup.kernels.components import connect
 
 PAIR = ("left_id", "right_id")
 
@@ -25,6 +26,14 @@ class Graph:
         """Return the numbers of documents; -1 for those without an edge."""
         found: Integers = pc.fill_null(pc.index_in(ids, value_set=self.ids), -1).to_numpy().astype(np.int64)
         return found
+
+    def connect(self, ids: pa.ChunkedArray) -> tuple[Integers, Integers]:
+        """Return the group of each document that edges connect, and its size; one without an edge has its own."""
+        places, (_, groups) = self.numbers(ids), connect(self.left, self.right)
+        # One more group is what those without an edge find at -1.
+        groups = np.append(groups, len(groups))
+        found, is_alone = groups[places], places < 0
+        return np.where(is_alone, -1 - np.arange(places.size), found), np.bincount(groups)[found]
 
     def steps(self, ids: pa.ChunkedArray, sources: pa.ChunkedArray) -> Integers:
         """Return the number of edges from each document to the nearest source; 0 without an edge."""

@@ -152,12 +152,19 @@ class PublishedOutput:
         """Return rows of `edges`, `near_misses` or `cosines`, left_id and right_id first."""
         return self._table(name).to_table(filter=condition)
 
+    def links(self, condition: ds.Expression | None = None) -> pa.Table:
+        """Return left_id, right_id and similarity of edges, by texts and by vectors, as rows of `edges`."""
+        columns = {
+            name: [*PAIR, of] for name, of in (("edges", "jaccard"), ("cosines", "cosine")) if self._is_there(name)
+        }
+        found = (self.pairs(name, condition).select(own) for name, own in columns.items())
+        return pa.concat_tables(each.rename_columns(columns["edges"]) for each in found)
+
     def find_linked(self, ids: Collection[Any]) -> set[Any]:
-        """Return the documents that have an edge to one of some, by texts or by vectors."""
+        """Return the documents that have an edge with one of some."""
         wanted = pa.array(ids, self.id_type)
-        condition = ds.field("left_id").isin(wanted) | ds.field("right_id").isin(wanted)
-        tables = [self.pairs(name, condition) for name in ("edges", "cosines") if self._is_there(name)]
-        return {each for table in tables for end in PAIR for each in table[end].to_pylist()}
+        links = self.links(ds.field("left_id").isin(wanted) | ds.field("right_id").isin(wanted))
+        return {each for end in PAIR for each in links[end].to_pylist()}
 
     def find_cosine(self, one: Any, other: Any) -> float | None:  # noqa: ANN401 - as above
         """Return the cosine of two documents that are an edge by their vectors; None of others."""
