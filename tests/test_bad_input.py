@@ -1,5 +1,6 @@
 """What becomes of input that is odd, malformed or damaged: an answer that names it, and nothing lost."""
 
+import base64
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv, orc
+from pyarrow.parquet import encryption
 
 from dedup.api import deduplicate as find_duplicates
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
@@ -144,6 +146,28 @@ def test_values_nested_too_deep_for_what_is_asked_are_refused(deduplicate, tmp_p
     with pytest.raises(DedupError, match=message):
         deduplicate(setting)
     assert deduplicate()["kept"] == len(RECORDS) + 1
+
+
+class Keys(encryption.KmsClient):
+    """Keys that are no secret."""
+
+    def wrap_key(self, key_bytes, master_key_identifier):
+        del master_key_identifier
+        return base64.b64encode(key_bytes)
+
+
+@pytest.mark.parametrize("in_clear", [True, False])
+def test_encrypted_parquet_is_refused(deduplicate, tmp_path, in_clear):
+    rows = pa.table({"id": [1, 2], "text": [TEXT, TEXT], "x": [3, 4]})
+    chosen = encryption.EncryptionConfiguration(footer_key="f", column_keys={"c": ["x"]}, plaintext_footer=in_clear)
+    connection = encryption.KmsConnectionConfig()
+    properties = encryption.CryptoFactory(lambda _: Keys()).file_encryption_properties(connection, chosen)
+    (tmp_path / "in").mkdir()
+    with pq.ParquetWriter(tmp_path / "in" / "a.parquet", rows.schema, encryption_properties=properties) as file:
+        file.write_table(rows)
+
+    with pytest.raises(DataError, match=r"a\.parquet .*encrypted"):
+        deduplicate()
 
 
 CSV = [b"id,text", b"1,a text", b"2", b'3,"another, quoted"', b"4,too,many"]

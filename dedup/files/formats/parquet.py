@@ -1,5 +1,6 @@
 """Parquet, in row groups."""
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -22,6 +23,8 @@ READ_BYTES = 1 << 18
 """Bytes of a column read at a time."""
 GROUP_BYTES = 1 << 26
 """Bytes of rows in a row group of a new file."""
+SIGNATURE_BYTES = 28
+"""Bytes of the signature after a footer in the clear of a file with encrypted columns."""
 MOST_SECONDS = (1 << 63) // 10**9 - 1
 """Most seconds before and after 1970 that 64-bit nanoseconds hold."""
 CODECS = {"UNCOMPRESSED": "none", "LZ4_RAW": "lz4", "LZ4_HADOOP": "lz4", "LZO": "snappy", "UNKNOWN": "snappy"}
@@ -79,6 +82,11 @@ class ParquetFile(ColumnarFile):
         # On a disk a row group need not be held as it is stored, while requests to a store are few and large.
         ahead = {"buffer_size": READ_BYTES, "pre_buffer": False} if is_local(path) else {"pre_buffer": True}
         self._file = pq.ParquetFile(stream, arrow_extensions_enabled=True, **ahead)
+        stream.seek(stream.size() - 8)
+        (footer,) = struct.unpack("<I", stream.read(4))
+        if footer == self._file.metadata.serialized_size + SIGNATURE_BYTES:
+            # pyarrow opens it, and ends the process when asked about a column that is encrypted.
+            raise DataError(f"--input: {redact(path)} must not be encrypted (its footer is signed); write it without")
         self.schema = self._file.schema_arrow
         self.unit_count = self._file.metadata.num_row_groups
 
