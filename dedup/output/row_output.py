@@ -120,6 +120,9 @@ class RowOutput:
             whole = decisions.frame.filter(F.col("number") == 1).select("doc_id")
             # Last, as without an id column the text is part of what the id is a digest of.
             marked = cut_texts(marked, doc_id, cuts.join(whole, on="doc_id", how="left_anti"), text_column)
+        if self.kind == "csv" and mode == "filter" and len(self.rows.columns) == 1:
+            # A null that is all of a record would be a blank line, which is none.
+            marked = marked.withColumn(text_column, F.coalesce(column(text_column), F.lit("")))
         observation = Observation()
         sums = {"rows": F.count(F.lit(1)), "kept": F.count_if(is_kept), "bytes": F.sum(F.when(is_kept, text_bytes))}
         observed = marked.observe(observation, *[value.alias(name) for name, value in sums.items()])

@@ -227,3 +227,16 @@ def test_a_column_that_a_format_does_not_hold_is_told_by_its_name(spark, tmp_pat
     known = recognise(caught.value)
     assert isinstance(known, SchemaError)
     assert str(known).startswith("output.format: must be one in which Spark writes every column (")
+
+
+def test_a_null_alone_in_a_record_of_csv_stays_a_record(spark, tmp_path):
+    table = spark.createDataFrame([("one",), (None,), (None,)], "text string")
+    config = load_config(settings={"output.format": "csv"})
+
+    run(spark, Job(inputs=[], output=f"{tmp_path}/out", config=config, table=table))
+
+    written = {
+        name: sorted(line for path in (tmp_path / "out" / name).glob("*.csv") for line in path.read_text().split()[1:])
+        for name in ("kept", "removed")
+    }
+    assert written == {"kept": ['""', "one"], "removed": ['""']}
