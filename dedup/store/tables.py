@@ -175,6 +175,9 @@ class Tables:
                 ) as found,
             ):
                 yield found
+        except MemoryError:
+            # Arrow's is one of its exceptions too, and the file is none the worse.
+            raise
         except (OSError, pa.ArrowException) as error:
             raise StorageError(
                 f"{redact(path)}: must be a whole file of parquet ({find_reason(error)}); bring it back from a copy of "

@@ -204,6 +204,12 @@ def test_a_damaged_file_is_named_by_whatever_reads_it(tables, tmp_path, capsys, 
     assert f"dedup: {path}: must be a whole file of parquet" in capsys.readouterr().err
 
 
+def test_a_file_for_which_memory_lacks_is_not_called_damaged(tables):
+    file = Snapshot(tables=tables, state=read_state(tables)).list_files("documents")[0]
+    with pytest.raises(MemoryError), tables.read("documents", file):
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+
 def test_the_commands_tell_what_they_did(tables, tmp_path, capsys):
     assert cli.main(["history", tables.path]) == 0
     lines = capsys.readouterr().out.splitlines()
