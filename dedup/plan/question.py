@@ -49,12 +49,19 @@ class PlanQuestion:
 
 
 def check_numbers(question: PlanQuestion) -> None:
-    """Refuse numbers outside their rules."""
+    """Refuse numbers outside their rules, and those that nothing would read."""
     for entry in fields(question):
         value = getattr(question, entry.name)
         rule, holds = RULES.get(entry.name, POSITIVE)
         if isinstance(value, int | float) and not isinstance(value, bool) and not holds(value):
             raise ConfigError(f"--{entry.name.replace('_', '-')} must be {rule} (got {value:g})")
+    if question.sample is None and question.sample_of is not None:
+        raise ConfigError(
+            f"--sample-of needs --sample, which is a part of so many documents (got {question.sample_of})"
+        )
+    for option, value in (("--mean-tokens", question.mean_tokens), ("--mean-bytes", question.mean_bytes)):
+        if question.sample is not None and value is not None:
+            raise ConfigError(f"{option} must be left out with --sample, which is measured (got {value:g})")
 
 
 def parse_target(option: str, text: str) -> Target:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 from scipy.optimize import brentq
 
-from dedup.errors import DataError
+from dedup.errors import ConfigError, DataError
 from dedup.files.listing import list_files
 from dedup.files.source import open_source
 from dedup.files.splits import split_files
@@ -76,12 +76,16 @@ def measure_corpus(
     ------
     StorageError
         When nothing can be read there.
+    ConfigError
+        When it was drawn from fewer documents than it has.
     SchemaError
         When the column is missing or holds no text.
     DataError
         When there are fewer than two documents.
     """
     texts, total = _draw(path, text_columns, drawn, has_sets=has_sets)
+    if sample_of is not None and sample_of < total:
+        raise ConfigError(f"--sample-of must be at least the {total:,} documents of --sample (got {sample_of:,})")
     tokens, bounds, values, offsets = shingles.shingle_texts(texts, shingle_size, tokenizer)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16")
     full = np.flatnonzero(np.diff(offsets))

@@ -173,6 +173,25 @@ def test_what_makes_no_sense_is_refused(wrong):
         ask(**wrong)
 
 
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({"sample_of": 10_000}, r"--sample-of needs --sample, .* \(got 10000\)"),
+        (
+            {"sample": "a.parquet", "mean_tokens": 300.0},
+            r"--mean-tokens must be left out with --sample, .* \(got 300\)",
+        ),
+        (
+            {"sample": "a.parquet", "mean_bytes": 2000.0},
+            r"--mean-bytes must be left out with --sample, .* \(got 2000\)",
+        ),
+    ],
+)
+def test_a_number_that_nothing_would_read_is_refused(question, words):
+    with pytest.raises(ConfigError, match=words):
+        ask(**question)
+
+
 def test_the_threshold_is_the_least_similarity_to_be_found_unless_given():
     assert ask(recall=["0.99@0.8", "0.9@0.7"])["settings"]["threshold"] == 0.7
     assert ask(recall=["0.99@0.8"], threshold=0.9)["settings"]["threshold"] == 0.9

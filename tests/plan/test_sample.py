@@ -10,7 +10,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.errors import DataError, SchemaError, StorageError
+from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.kernels.sets import lsh, minhash, shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan import sample
@@ -121,6 +121,10 @@ def test_a_random_sample_is_scaled_to_what_it_was_drawn_from(tmp_path):
     alone, drawn = measured(path), measured(path, sample_of=6001)
 
     np.testing.assert_allclose(drawn.similarities.partners(6001), 1000 * alone.similarities.partners(7))
+    with pytest.raises(
+        ConfigError, match=rf"--sample-of must be at least the {len(TEXTS)} documents of --sample \(got 2\)"
+    ):
+        measured(path, sample_of=2)
 
 
 def test_a_larger_corpus_has_more_chance_resemblance_and_as_many_relatives(tmp_path):
