@@ -1,6 +1,7 @@
 """A terminal that is closed while the job runs, and once it has finished; an output that takes no more."""
 
 import fcntl
+import importlib
 import io
 import json
 import os
@@ -130,6 +131,18 @@ def test_an_interrupt_ends_a_run_in_one_line_or_comes_too_late(words, tmp_path):
 
     assert (process.returncode, len(said.splitlines())) in {(130, 1), (0, 0)}
     assert (process.returncode == 0) == (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@pytest.mark.parametrize(
+    "words", ["explain out --top 1", "evaluate --input in --exact --output out", "plan --check 9x9"]
+)
+def test_an_interrupt_ends_other_commands_in_one_line(words, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module(f"dedup.cli.{words.split()[0]}"), "parse_arguments", interrupt)
+
+    assert (cli.main(words.split()), capsys.readouterr().err) == (130, "dedup: interrupted\n")
 
 
 @pytest.mark.parametrize("shell", ["{} >&-", "{} 2>&-", "{} <&- >&- 2>&-", "{} > /dev/full 2>&1"])

@@ -6,6 +6,7 @@ import difflib
 import json
 import os
 import select
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,6 +69,9 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
                 return main(*given, **named)
             except DedupError as error:
                 return tell_error(error)
+            except KeyboardInterrupt:
+                print_error("interrupted")
+                return 128 + signal.SIGINT
             finally:
                 # --help too: as Python ends there is nobody to tell.
                 if sys.stdout is not None:
