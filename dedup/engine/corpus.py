@@ -213,12 +213,21 @@ def identify(corpus: DataFrame, *, id_column: str) -> tuple[Column, Column]:
         When the column is missing, named twice, or neither an integer nor a string.
     """
     if not id_column:
-        whole = F.struct(*[column(name).alias(f"c{number}") for number, name in enumerate(corpus.columns)])
+        whole = F.struct(*[_tell(field).alias(f"c{number}") for number, field in enumerate(corpus.schema)])
         user_id = F.md5(F.to_json(whole, AS_JSON))
         return user_id, to_doc_id(user_id, T.StringType())
     kind = _kind(corpus, id_column, "input.id_column", (*INTEGRAL, T.StringType), "an integer or a string")
     user_id = column(id_column)
     return user_id, to_doc_id(user_id, kind)
+
+
+def _tell(field: T.StructField) -> Column:
+    """Return a column as JSON is to have it, which has one sign for all bytes that are no UTF-8."""
+    value = column(field.name)
+    if not isinstance(field.dataType, T.StringType):
+        return value
+    told = F.concat(F.lit("\ufffd"), F.hex(value.cast("binary")))
+    return F.when(F.is_valid_utf8(value), value).otherwise(told)
 
 
 def to_doc_id(user_id: Column, kind: T.DataType) -> Column:

@@ -141,6 +141,16 @@ def test_the_id_of_a_row_is_the_same_in_any_zone(spark, value):
     assert len(found) == 1
 
 
+def test_rows_that_differ_in_bytes_that_are_no_utf8_are_not_equal(spark):
+    cells = [bytearray(each) for each in (b"\xff", b"\xfe", b"\xff", "\ufffd".encode(), b"")] + [None]
+    raw = spark.createDataFrame([(cell,) for cell in cells], "raw binary").select(F.col("raw").cast("string"))
+
+    found = [row.id for row in raw.select(identify(raw, id_column="")[0].alias("id")).collect()]
+
+    assert found[0] == found[2]
+    assert len({*found}) == 5
+
+
 def test_rows_a_microsecond_apart_are_not_equal(spark):
     moments = [(datetime(2024, 1, 1, microsecond=number, tzinfo=UTC), "") for number in (0, 1)]
     corpus = spark.createDataFrame(moments, "at timestamp, text string")
