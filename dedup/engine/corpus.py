@@ -172,7 +172,7 @@ def read_rows(
     for batch in batches:
         keys = to_keys((batch[f"order{number}"] for number, _ in enumerate(order)), order)
         keys = [batch[LEADS], *keys] if LEADS in batch.schema.names else keys
-        merged = [to_source(_to_utc(batch[f"merge{number}"])) for number in range(noted)]
+        merged = [_read_noted(batch, f"merge{number}") for number in range(noted)]
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop(LEADS, None)
         columns["text"] = to_text(batch["text"])
@@ -193,6 +193,12 @@ def read_rows(
         found = found if chosen is None else chosen.apply(found)
         if found.num_rows:
             yield found
+
+
+def _read_noted(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """Return the texts of a column that is read along, which `add_foreign` has named by its corpora."""
+    named = [each for each in batch.schema.names if each.partition("_")[0] == name]
+    return pc.coalesce(*(to_source(_to_utc(batch[each])) for each in named))
 
 
 def _to_utc(values: pa.Array) -> pa.Array:
@@ -318,7 +324,7 @@ def add_foreign(documents: DataFrame, others: Sequence[DataFrame]) -> DataFrame:
     """
     kind = documents.schema["id"].dataType
     whole = documents.withColumn(LEADS, F.lit(1.0))
-    for rows in others:
+    for number, rows in enumerate(others):
         found = rows.schema["id"].dataType
         if isinstance(found, T.StringType) != isinstance(kind, T.StringType):
             raise SchemaError(
@@ -328,6 +334,9 @@ def add_foreign(documents: DataFrame, others: Sequence[DataFrame]) -> DataFrame:
         is_text = isinstance(kind, T.StringType)
         named = F.concat(F.lit(FOREIGN_PREFIX), "id") if is_text else F.bitwise_not(F.col("id").cast("long"))
         renamed = rows.withColumn("id", named).withColumn("doc_id", to_doc_id(F.col("id"), kind))
+        # A union would give values of both the type that holds either, in which 1 is 1.0 as a text.
+        noted = {name: f"{name}_{number}" for name in rows.columns if name.startswith("merge")}
+        renamed = renamed.withColumnsRenamed(noted)
         whole = whole.unionByName(renamed.withColumn(LEADS, F.lit(0.0)), allowMissingColumns=True)
     return whole
 

@@ -256,6 +256,23 @@ def test_integer_ids_of_another_corpus_may_be_wider(spark):
     )
 
 
+def test_values_that_are_read_along_are_texts_of_their_own_types_in_each_corpus(spark):
+    of_id = {"id_column": "id", "text_column": "text", "noted": (("keep.merge", "k"),)}
+    corpora = [
+        spark.sql(f"SELECT {number} AS id, 'x' AS text, {k} AS k") for number, k in enumerate(["1", "'z'", "2.5D"])
+    ]
+
+    own, *others = (read_documents(each, **of_id) for each in corpora)
+    whole = add_foreign(own, others)
+
+    found = pa.Table.from_batches(read_rows(whole.toArrow().to_batches(), (), 1))
+    assert dict(zip(found["id"].to_pylist(), found["merged"].to_pylist(), strict=True)) == {
+        0: ["1"],
+        -2: ["z"],
+        -3: ["2.5"],
+    }
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "sources"),
     [
