@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 
 from dedup.errors import StorageError
 from dedup.files.formats import FORMATS, load_format
@@ -143,6 +144,8 @@ def _find(storage: Storage, given: str) -> Iterator[_Found]:
             continue
         if entry.is_folder:
             begin = path if path == root else root
+            if is_local(path):
+                _check_links(resolve(path)[1])
             for below in storage.list(path, recursive=True):
                 if not below.is_folder and not any(map(is_hidden, below.path.split("/"))):
                     place = f"{path.rstrip('/')}/{below.path}"
@@ -150,6 +153,17 @@ def _find(storage: Storage, given: str) -> Iterator[_Found]:
         else:
             begin = path.rpartition("/")[0] if path == root else root
             yield _found(given, begin, path, entry)
+
+
+def _check_links(folder: str) -> None:
+    """Refuse links to folders that they lie in, which a listing would follow for ever."""
+    for place, names, _ in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            if path.is_symlink() and path.resolve() in {(own := Path(place).resolve()), *own.parents}:
+                raise StorageError(
+                    f"--input {redact(str(path))}: must lead elsewhere than to a folder that it lies in "
+                    f"({redact(str(path.resolve()))})"
+                )
 
 
 def _found(given: str, root: str, path: str, entry: Entry) -> _Found:

@@ -138,18 +138,19 @@ class RowOutput:
             self._save("kept", observed.filter(is_kept).drop(names[0]))
             self._save("removed", marked.filter(~is_kept).drop(names[0], *added))
         else:
-            save(observed.write.partitionBy(names[0]), self.parts, self.kind)
-            seen = observation.get
-            for value, name, count in (
-                ("true", "kept", seen["kept"]),
-                ("false", "removed", seen["rows"] - seen["kept"]),
-            ):
-                # Of rows that have changed none may be left, which whoever compares the counts tells.
-                if count:
-                    self.move_part(f"{self.parts}/{names[0]}={value}", name)
+            self._save_parts(observed, observation, names[0])
         seen = observation.get
         removed = None if mode == "annotate" else seen["rows"] - seen["kept"]
         return WrittenRows(kept=seen["kept"], removed=removed, text_bytes_kept=seen["bytes"] or 0)
+
+    def _save_parts(self, observed: DataFrame, observation: Observation, mark: str) -> None:
+        """Save the rows kept and those removed at once."""
+        save(observed.write.partitionBy(mark), self.parts, self.kind)
+        kept = observation.get["kept"]
+        for value, name, count in (("true", "kept", kept), ("false", "removed", observation.get["rows"] - kept)):
+            # Of rows that have changed none may be left, which whoever compares the counts tells.
+            if count:
+                self.move_part(f"{self.parts}/{mark}={value}", name)
 
     def _save(self, name: str, rows: DataFrame) -> None:
         save(rows.write, f"{self.folder}/{name}", self.kind)

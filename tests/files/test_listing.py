@@ -101,11 +101,21 @@ def test_a_file_that_is_spelled_in_two_ways_is_one(tmp_path, monkeypatch):
             list_files(["data", other])
 
 
-@pytest.mark.parametrize("above", [True, False])
-def test_a_folder_that_links_lead_to_again_is_read_once(tmp_path, above):
-    """A link to the folder that it lies in had each row read 41 times, until the system follows no more."""
+def test_links_to_a_folder_that_they_lie_in_are_refused_before_they_are_followed(tmp_path):
+    """One had each row read 41 times, until the system follows no more; two are listed for hours."""
     place(tmp_path, "data/sub/a.jsonl")
-    (tmp_path / "data" / ("sub/again" if above else "again")).symlink_to(tmp_path / "data" / "sub")
+    for name in ("sub/one", "sub/two"):
+        (tmp_path / "data" / name).symlink_to(tmp_path / "data")
+
+    with pytest.raises(
+        StorageError, match=r"--input .*data/sub/(one|two): must lead elsewhere than to a folder that it"
+    ):
+        listed(tmp_path, "data")
+
+
+def test_a_folder_that_a_link_leads_to_again_is_read_once(tmp_path):
+    place(tmp_path, "data/sub/a.jsonl")
+    (tmp_path / "data" / "again").symlink_to(tmp_path / "data" / "sub")
 
     with pytest.raises(StorageError, match=r"each file once \(got .*a\.jsonl as .*a\.jsonl from"):
         listed(tmp_path, "data")
