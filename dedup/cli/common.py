@@ -343,11 +343,13 @@ def read_ids(option: str, path: str, store: str) -> list[str]:
         When one is no string or integer, or lines spell an id of the store that no line can be.
     """
     from dedup.files.formats.json_line import mend  # noqa: PLC0415 - as above
+    from dedup.files.listing import naming  # noqa: PLC0415 - as above
     from dedup.store.deleting import find_spelled  # noqa: PLC0415 - as above
     from dedup.store.tables import Tables  # noqa: PLC0415 - as above
 
     if _has_rows(path):
-        entries = [*enumerate((entry.get("id") for entry in _read_rows(option, path, "id")), 1)]
+        with naming(option):
+            entries = [*enumerate((entry.get("id") for entry in _read_rows(option, path, "id")), 1)]
     else:
         lines = [*read_lines(option, path)]
         spelled = find_spelled(Tables(store), "".join(lines))

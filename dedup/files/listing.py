@@ -4,11 +4,12 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from dedup.errors import StorageError
+from dedup.errors import DataError, StorageError
 from dedup.files.formats import FORMATS, load_format
 from dedup.files.formats.format import Format, InputFile
 from dedup.files.globs import find_paths, fits, is_hidden
@@ -56,6 +57,15 @@ class Listing:
         """Fingerprint that changes when a file is added, removed or rewritten."""
         listed = [(file.path, file.size, file.changed) for file in self.every]
         return f"{len(listed):,} files, SHA-256 {hashlib.sha256(repr(listed).encode('utf-8', 'replace')).hexdigest()}"
+
+
+@contextmanager
+def naming(option: str) -> Iterator[None]:
+    """Let errors name another option or setting where they name --input."""
+    try:
+        yield
+    except (StorageError, DataError) as error:
+        raise type(error)(str(error).replace("--input", option, 1)) from error
 
 
 def part_formats(files: Iterable[InputFile]) -> Iterator[tuple[Format, list[InputFile]]]:

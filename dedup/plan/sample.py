@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 from dedup.errors import ConfigError, DataError
-from dedup.files.listing import list_files
+from dedup.files.listing import list_files, naming
 from dedup.files.source import open_source
 from dedup.files.splits import split_files
 from dedup.kernels import Floats, Hashes, Integers
@@ -224,8 +224,9 @@ class _Pool:
 
 def _read(path: str, text_columns: Sequence[str], *, has_sets: bool) -> Iterator[pa.Array]:
     """Yield the texts of a file or folder, in any format that a job reads, as large_binary arrays."""
-    listing = list_files([path], format="auto")
-    source = open_source(listing, id_column="", text_columns=text_columns, has_sets=has_sets)
-    for split in split_files(listing, SPLIT_BYTES):
-        for piece in source.read(split):
-            yield piece.batch["text"].cast(pa.large_binary()).fill_null(b"")
+    with naming("--sample"):
+        listing = list_files([path], format="auto")
+        source = open_source(listing, id_column="", text_columns=text_columns, has_sets=has_sets)
+        for split in split_files(listing, SPLIT_BYTES):
+            for piece in source.read(split):
+                yield piece.batch["text"].cast(pa.large_binary()).fill_null(b"")

@@ -1,6 +1,5 @@
 """Opening of a job's files as the source of a run on any engine, and estimates of their size."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -9,8 +8,8 @@ from typing import TYPE_CHECKING
 from dedup.engine.capacity import MOST, USUAL, Assumed, estimate_bytes
 from dedup.engine.machine import free_bytes
 from dedup.engine.workers import count_cores
-from dedup.errors import DataError, StorageError
-from dedup.files.listing import Listing, list_files, part_formats
+from dedup.errors import DataError
+from dedup.files.listing import Listing, list_files, naming, part_formats
 from dedup.files.source import FileSource, open_source
 from dedup.files.systems import can_fork
 from dedup.run.job import Job
@@ -49,10 +48,8 @@ def list_input(job: Job) -> Listing:
     found = list_files(job.inputs, format=chosen.format, name_filter=chosen.name_filter)
     if not job.foreign:
         return found
-    try:
+    with naming("--without"):
         return replace(found, foreign=tuple(file for path in job.foreign for file in list_files([path]).files))
-    except StorageError as error:
-        raise StorageError(re.sub("^--input", "--without", str(error))) from None
 
 
 def open_input(config: Config, listing: Listing) -> FileSource:

@@ -217,7 +217,7 @@ def test_a_sample_is_read_compressed_as_a_job_reads_it(tmp_path):
 
 
 def test_a_missing_or_empty_sample_is_refused(tmp_path):
-    with pytest.raises(StorageError, match="does not exist"):
+    with pytest.raises(StorageError, match=r"^--sample .*nowhere: .*does not exist"):
         measured(tmp_path / "nowhere")
     with pytest.raises(StorageError, match="has no file"):
         measured(tmp_path)

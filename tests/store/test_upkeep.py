@@ -307,6 +307,12 @@ def test_a_file_of_ids_that_is_not_there_is_one_line(tables, capsys):
     assert capsys.readouterr().err == "dedup: --ids none: must be a file that can be read (No such file or directory)\n"
 
 
+def test_a_damaged_file_of_ids_is_named_by_its_option(tables, tmp_path, capsys):
+    (tmp_path / "ids.parquet").write_bytes(b"PAR1 and no more")
+    assert cli.main(["delete", tables.path, "--ids", f"{tmp_path}/ids.parquet"]) == 2
+    assert capsys.readouterr().err.startswith(f"dedup: --ids: {tmp_path}/ids.parquet cannot be read as parquet")
+
+
 def test_a_store_whose_first_batch_has_failed_has_nothing_to_delete(tmp_path, capsys):
     create(Tables(str(tmp_path / "store")), pa.int64())
     (tmp_path / "ids").write_text("1\n", "utf-8")
