@@ -80,6 +80,8 @@ def main() -> None:
     options = cli.parse_args()
     sizes = [int(size) for size in options.sizes.split(",") if size] + [LARGE] * options.large
     contenders = options.contenders.split(",")
+    if "copy" not in contenders and {*options.profiles.split(",")} != {"growing"}:
+        cli.error("--contenders: must have copy, by which the others are divided")
     failed = install(contenders)
     contenders = [name for name in contenders if name not in failed]
     results: list[dict[str, Any]] = []
