@@ -61,11 +61,11 @@ class Listing:
 
 @contextmanager
 def naming(option: str) -> Iterator[None]:
-    """Let errors name another option or setting where they name --input."""
+    """Let errors name another option or setting where they name --input, without advice that helps only there."""
     try:
         yield
     except (StorageError, DataError) as error:
-        raise type(error)(str(error).replace("--input", option, 1)) from error
+        raise type(error)(str(error).partition("; ")[0].replace("--input", option, 1)) from error
 
 
 def part_formats(files: Iterable[InputFile]) -> Iterator[tuple[Format, list[InputFile]]]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dedup.errors import DataError, SchemaError, StorageError
-from dedup.files.listing import list_files
+from dedup.errors import DataError, SchemaError
+from dedup.files.listing import list_files, naming
 from dedup.kernels.ids import to_doc_ids
 from dedup.settings.options import Config
 
@@ -44,7 +44,7 @@ def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:
     DataError
         When a label is neither true nor false, or a pair has both.
     """
-    try:
+    with naming(where):
         files = list_files([path]).files
         named = [names for file in files if (names := file.format.list_columns(file))]
         wrong = [names for names in named or [[]] if any(names.count(name) != 1 for name in ENDS)]
@@ -53,9 +53,6 @@ def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:
                 f"{where}: must have the columns left_id, right_id and perhaps duplicate (got {', '.join(wrong[0])})"
             )
         pieces = [piece for file in files for piece in file.format.read_values(file, (*ENDS, LABEL))]
-    except (StorageError, DataError) as error:
-        # Said of the input, with advice that helps only there.
-        raise type(error)(str(error).partition("; ")[0].replace("--input", where, 1)) from error
     left, right = (_to_ids(_join(pieces, name), name, id_type, where) for name in ENDS)
     rows: dict[tuple[int | None, int | None], set[bool]] = {}
     for one, other, label in zip(left, right, _to_labels(_join(pieces, LABEL), where), strict=True):

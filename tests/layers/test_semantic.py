@@ -433,6 +433,16 @@ def test_several_of_a_cluster_stay_as_of_those_of_near(tmp_path):
     assert [layer["removed"] for layer in report["layers"]] == [0, 0]
 
 
+def test_components_that_the_limit_takes_apart_are_counted(tmp_path):
+    settings = {"semantic.linkage": "component"}
+    counted = [
+        run_in_memory(make_job(tmp_path, f"out{most}", **settings, **{"cluster.max_component": most}))["layers"][1]
+        for most in (0, 1)
+    ]
+
+    assert [layer["details"]["relinked"] for layer in counted] == [0, 1]
+
+
 def test_texts_share_as_many_words_as_is_asked():
     texts = ["to run is walking", "walking is to run away from", "green houses", "a"]
     vectors = [[1.0, 0.1 * place] for place in range(4)]
