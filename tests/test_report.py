@@ -683,6 +683,11 @@ def test_a_page_of_a_run_without_the_layer_near_tells_of_no_threshold():
     assert "threshold 0.8" not in text
 
 
+def test_a_run_without_spark_has_no_version_of_it():
+    assert "spark 4.1.4" in show(make_report())[1]
+    assert "spark None" not in show(make_report(engine="memory", spark=None))[1]
+
+
 def test_empty_texts_are_unknown_where_nothing_counted_tokens():
     step = Layered(layer="exact", documents=12_000, text_bytes=16_800_000)
     settings = 'layers=["exact"]', "alerts.empty_rate_above=0.5"
