@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import Phase, settings
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
+from dedup.cli.common import STOPS
 from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
 from dedup.run import lock, opening
 from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, SHORTCUTS, read_conf
@@ -71,6 +73,15 @@ def _settled() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lock, "SETTLE_SECONDS", 0.0)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """Undo what a command in this process has done with signals, which the processes of later tests would inherit."""
+    before = {each: signal.getsignal(each) for each in STOPS}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

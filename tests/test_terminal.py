@@ -18,8 +18,8 @@ from types import SimpleNamespace
 import pytest
 
 from dedup import cli
-from dedup.cli.common import command
-from dedup.cli.run import STOPS, answer, stop_on_signals
+from dedup.cli.common import STOPS, command, stop_on_signals
+from dedup.cli.run import answer
 from dedup.files.storage import Storage
 from dedup.run.session import ROOT
 from dedup.run.workspace import Workspace
@@ -134,15 +134,17 @@ def test_an_interrupt_ends_a_run_in_one_line_or_comes_too_late(words, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", ["explain out --top 1", "evaluate --input in --exact --output out", "plan --check 9x9"]
+    ("number", "said"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "stopped by SIGTERM"), (signal.SIGHUP, "stopped by SIGHUP")],
 )
-def test_an_interrupt_ends_other_commands_in_one_line(words, monkeypatch, capsys):
-    def interrupt(*_):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    "words", ["explain out --top 1", "evaluate --input in --exact --output out", "plan --check 9x9", "store compact s"]
+)
+def test_a_signal_ends_other_commands_in_one_line(words, number, said, monkeypatch, capsys):
+    module = importlib.import_module(f"dedup.cli.{words.split()[0]}")
+    monkeypatch.setattr(module, "parse_arguments", lambda _: signal.raise_signal(number))
 
-    monkeypatch.setattr(importlib.import_module(f"dedup.cli.{words.split()[0]}"), "parse_arguments", interrupt)
-
-    assert (cli.main(words.split()), capsys.readouterr().err) == (130, "dedup: interrupted\n")
+    assert (cli.main(words.split()), capsys.readouterr().err) == (128 + number, f"dedup: {said}\n")
 
 
 @pytest.mark.parametrize("shell", ["{} >&-", "{} 2>&-", "{} <&- >&- 2>&-", "{} > /dev/full 2>&1"])

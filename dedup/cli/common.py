@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
@@ -50,10 +51,12 @@ OPTIONS = {
 READING = ("--format", "--id-column", "--text-column")
 SEARCH = ("--layers", "--threshold", "--shingle-size")
 STREAMS = ("stdin", "stdout", "stderr")
+STOPS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a job in order: a scheduler's request, and the close of its terminal."""
 
 
 def command(main: Callable[Given, int]) -> Callable[Given, int]:
-    """Wrap a command's main function: print its errors, and end quietly when the reader of its output has gone.
+    """Wrap a command's main function: print its errors, end in order on a signal, and quietly when no reader is left.
 
     Parameters
     ----------
@@ -64,14 +67,16 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
     @wraps(main)
     def answer(*given: Given.args, **named: Given.kwargs) -> int:
         open_closed()
+        stopped = stop_on_signals()
         try:
             try:
                 return main(*given, **named)
-            except DedupError as error:
-                return tell_error(error)
-            except KeyboardInterrupt:
-                print_error("interrupted")
-                return 128 + signal.SIGINT
+            except (Exception, KeyboardInterrupt, SystemExit) as error:
+                if stopped or isinstance(error, KeyboardInterrupt):
+                    return tell_stop(stopped)
+                if isinstance(error, DedupError):
+                    return tell_error(error)
+                raise
             finally:
                 # --help too: as Python ends there is nobody to tell.
                 if sys.stdout is not None:
@@ -89,6 +94,32 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
                 mute(2)
 
     return answer
+
+
+def stop_on_signals() -> list[signal.Signals]:
+    """End Spark on a signal, and with it every wait for Spark; return the list that the signal will be appended to."""
+    stopped: list[signal.Signals] = []
+
+    def stop(number: int, _: object) -> None:
+        stopped.append(signal.Signals(number))
+        pyspark = sys.modules.get("pyspark")
+        context = pyspark and pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none
+        if not context:
+            raise SystemExit(128 + number)
+        # This thread is amid a call to the JVM and cannot make another.
+        threading.Thread(target=end, args=(context,), daemon=True).start()
+
+    def end(context: Any) -> None:  # noqa: ANN401 - a SparkContext, where Spark is there
+        # The run ends it too, as it is left: what comes second finds its socket gone.
+        with contextlib.suppress(Exception):
+            context.stop()
+
+    is_main = threading.current_thread() is threading.main_thread()
+    for each in STOPS if is_main else ():
+        # nohup has it ignored.
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, stop)
+    return stopped
 
 
 def open_closed() -> None:
@@ -374,6 +405,13 @@ def tell_error(error: BaseException) -> int:
     with contextlib.suppress(OSError):
         print(hide_secrets("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     return 1
+
+
+def tell_stop(stopped: Sequence[signal.Signals], rest: str = "") -> int:
+    """Print a line for a command that a signal, by default that of Ctrl-C, has ended; return the exit status."""
+    by = stopped[0] if stopped else signal.SIGINT
+    print_error((f"stopped by {by.name}" if stopped else "interrupted") + rest)
+    return 128 + by
 
 
 def print_error(text: str) -> None:

@@ -4,22 +4,22 @@ import argparse
 import contextlib
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from dedup.cli.common import (
     READING,
     SEARCH,
+    STOPS,
     Parser,
     add_options,
     add_settings,
     command,
     mute,
-    print_error,
     read_settings,
+    stop_on_signals,
     tell_error,
+    tell_stop,
 )
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
@@ -67,35 +67,6 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if not options.store and (options.batch or options.reelect):
         cli.error("argument --batch, --reelect: need --store")
     return options
-
-
-STOPS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a job in order: a scheduler's request, and the close of its terminal."""
-
-
-def stop_on_signals() -> list[signal.Signals]:
-    """End Spark on a signal, and with it every wait for Spark; return the list that the signal will be appended to."""
-    stopped: list[signal.Signals] = []
-
-    def stop(number: int, _: object) -> None:
-        stopped.append(signal.Signals(number))
-        pyspark = sys.modules.get("pyspark")
-        context = pyspark and pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none
-        if not context:
-            raise SystemExit(128 + number)
-        # This thread is amid a call to the JVM and cannot make another.
-        threading.Thread(target=end, args=(context,), daemon=True).start()
-
-    def end(context: Any) -> None:  # noqa: ANN401 - a SparkContext, where Spark is there
-        # The run ends it too, as it is left: what comes second finds its socket gone.
-        with contextlib.suppress(Exception):
-            context.stop()
-
-    for each in STOPS:
-        # nohup has it ignored.
-        if signal.getsignal(each) is not signal.SIG_IGN:
-            signal.signal(each, stop)
-    return stopped
 
 
 @command
@@ -152,10 +123,7 @@ def main(arguments: Sequence[str]) -> int:
 def answer(error: BaseException, stopped: Sequence[signal.Signals], output: str) -> int:
     """Tell the user why the job ended, and return its status."""
     if stopped or isinstance(error, KeyboardInterrupt):
-        by = stopped[0] if stopped else signal.SIGINT
-        cause = f"stopped by {by.name}" if stopped else "interrupted"
-        print_error(f"{cause}; nothing was published. The same command {tell_rest(output)}.")
-        return 128 + by
+        return tell_stop(stopped, f"; nothing was published. The same command {tell_rest(output)}.")
     status = tell_error(error)
     if isinstance(error, FinishedError):
         return 0

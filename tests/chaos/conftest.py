@@ -1,7 +1,6 @@
 """Real processes to kill, fill and interrupt: the job as a user starts it, a cluster on loopback, an S3 server."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import psutil
 import pyarrow.dataset as ds
 import pytest
 
-from dedup.cli.run import STOPS
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.session import ROOT
@@ -30,15 +28,6 @@ STAGES = tuple(f"near_{name}" for name in NAMES)
 """Tables of a run, in the order in which they are finished."""
 STAGED = ("--set", "driver.search_bytes=0")
 """What leaves the search to Spark's tasks, however little it is."""
-
-
-@pytest.fixture(autouse=True)
-def signals() -> Iterator[None]:
-    """Undo what a job of this process has done with signals, which the processes of later tests would inherit."""
-    before = {each: signal.getsignal(each) for each in STOPS}
-    yield
-    for each, handler in before.items():
-        signal.signal(each, handler)
 
 
 @pytest.fixture(scope="session")
