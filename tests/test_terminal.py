@@ -147,6 +147,20 @@ def test_a_signal_ends_other_commands_in_one_line(words, number, said, monkeypat
     assert (cli.main(words.split()), capsys.readouterr().err) == (128 + number, f"dedup: {said}\n")
 
 
+def test_an_interrupt_amid_the_imports_ends_a_command_in_one_line():
+    code = """
+import runpy, signal, sys
+class Amid:
+    def find_spec(self, name, *_):
+        name == "dedup.cli.common" and signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Amid())
+runpy.run_module("dedup", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (130, "dedup: interrupted\n")
+
+
 @pytest.mark.parametrize("shell", ["{} >&-", "{} 2>&-", "{} <&- >&- 2>&-", "{} > /dev/full 2>&1"])
 def test_an_output_that_takes_no_more_makes_no_failure(words, tmp_path, shell):
     command = shell.format(" ".join(words))

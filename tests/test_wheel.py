@@ -108,7 +108,7 @@ def test_the_wheel_has_the_version_and_the_command(unpacked):
     [found] = importlib.metadata.distributions(path=[str(unpacked)])
 
     assert (found.name, found.version) == ("corpus-dedup", __version__)
-    assert [(entry.name, entry.value) for entry in found.entry_points] == [("dedup", "dedup.cli:main")]
+    assert [(entry.name, entry.value) for entry in found.entry_points] == [("dedup", "dedup.__main__:main")]
     about = found.metadata
     assert (about["Author"], about["Description-Content-Type"]) == ("The maintainers of corpus-dedup", "text/markdown")
     assert "Typing :: Typed" in about.get_all("Classifier")
