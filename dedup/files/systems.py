@@ -26,6 +26,8 @@ NO_RENAME = {*OBJECT_STORES, "oss", "cos", "cosn", "obs", "swift", "wasb", "wasb
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NAME_BYTES = 255
 """Longest name of a file or folder that common file systems take."""
+STORE_SAYS = re.compile(r"AWS Error|google::cloud::|Azure Error")
+"""Words of pyarrow's clients before what a store has answered, or that it has not."""
 MOUNTS = "/proc/self/mountinfo"
 """Linux's list of mount points, which escapes spaces in names."""
 SHOWN_BYTES = 300
@@ -221,6 +223,11 @@ def readable(path: str) -> Iterator[None]:
         raise StorageError(
             f"{redact(path)}: must be a path that can be read and written ({find_reason(error)})"
         ) from None
+
+
+def is_of_system(error: Exception) -> bool:
+    """Tell whether a file system refused to read, rather than gave bytes that a reader of the format refused."""
+    return isinstance(error, OSError) and (error.errno is not None or STORE_SAYS.search(str(error)) is not None)
 
 
 def find_reason(error: Exception) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dedup.errors import StorageError
 from dedup.files.systems import is_local, resolve
 from dedup.store.schemas import SEGMENT
 
@@ -25,6 +26,10 @@ _narrowing = threading.Lock()
 
 class Conflict(Exception):  # noqa: N818 - no error: the writer starts over
     """Another writer has committed since the state was read."""
+
+
+class Damaged(StorageError):  # noqa: N818 - named as what it tells
+    """A file of a table is none that can be read, whatever the file system does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dedup.errors import StorageError
 from dedup.extras import check_extra
 from dedup.files.storage import Storage
-from dedup.files.systems import find_reason, is_local, readable, redact, resolve
+from dedup.files.systems import find_reason, is_local, is_of_system, readable, redact, resolve
 from dedup.kernels import Integers
 from dedup.store.extents import LENGTH_BYTES, PAGE_BYTES, Extents, pack_sizes, read_values
-from dedup.store.folder import Conflict, File, list_named, narrow
+from dedup.store.folder import Conflict, Damaged, File, list_named, narrow
 from dedup.store.schemas import BATCHES, SEGMENT, Layout
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ class Tables:
         Raises
         ------
         StorageError
-            When it is missing, or damaged.
+            When it is missing, or cannot be read; `Damaged` where that is the file's fault.
         """
         path = self._locate(name, file.path)
         try:
@@ -179,7 +178,10 @@ class Tables:
             # Arrow's is one of its exceptions too, and the file is none the worse.
             raise
         except (OSError, pa.ArrowException) as error:
-            raise StorageError(
+            if is_of_system(error):
+                with readable(path):
+                    raise
+            raise Damaged(
                 f"{redact(path)}: must be a whole file of parquet ({find_reason(error)}); bring it back from a copy of "
                 "the store, whose `check` lists all that are damaged"
             ) from error

@@ -15,7 +15,7 @@ from dedup.kernels import Flags, Integers
 from dedup.kernels.sets.shingles import digest_halves
 from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import distinct, is_in
-from dedup.store.folder import TRIES, Conflict, File
+from dedup.store.folder import TRIES, Conflict, Damaged, File
 from dedup.store.schemas import BATCHES, NO_SET, OF_LAYERS, SEGMENT
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_rows, read_state
@@ -224,13 +224,13 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
 
 def _is_whole(tables: Tables, name: str, file: File) -> bool:
     """Tell whether a file is there, of its size, and can be opened."""
+    entry = tables.storage.look(f"{tables.path}/{name}/{file.path}")
+    if entry is None or entry.size != file.size:
+        return False
     try:
         with tables.read(name, file) as found:
-            return bool(
-                found.metadata.num_rows == file.rows
-                and tables.storage.size(f"{tables.path}/{name}/{file.path}") == file.size
-            )
-    except (StorageError, pa.ArrowException, OSError):
+            return bool(found.metadata.num_rows == file.rows)
+    except Damaged:
         return False
 
 

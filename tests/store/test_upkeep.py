@@ -1,5 +1,7 @@
 """What keeps a store in order."""
 
+import errno
+import io
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +13,9 @@ import pytest
 from pyarrow import csv
 
 from dedup.cli import store as cli
+from dedup.errors import StorageError
+from dedup.files.storage import Storage
+from dedup.files.systems import find_reason
 from dedup.store.deleting import delete_ids
 from dedup.store.schemas import TABLES, list_layouts
 from dedup.store.snapshot import Snapshot
@@ -202,6 +207,28 @@ def test_a_damaged_file_is_named_by_whatever_reads_it(tables, tmp_path, capsys, 
 
     assert cli.main(["delete", tables.path, "--ids", str(tmp_path / "ids")]) == 2
     assert f"dedup: {path}: must be a whole file of parquet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("AWS Error SERVICE_UNAVAILABLE during GetObject operation: "), OSError(errno.EIO, "an error")]
+)
+def test_a_file_that_the_file_system_does_not_give_is_not_called_damaged(tables, monkeypatch, error):
+    class Refusing(io.BytesIO):
+        def read(self, *_):
+            raise error
+
+    file = Snapshot(tables=tables, state=read_state(tables)).list_files("documents")[0]
+    own = Storage.open
+    monkeypatch.setattr(
+        Storage,
+        "open",
+        lambda storage, path: pa.PythonFile(Refusing(bytes(99)), "r") if file.path in path else own(storage, path),
+    )
+    for act in (lambda: check(tables, mend=True), lambda: delete_ids(tables, [str(ROWS[0].id)], readmit=False)):
+        with pytest.raises(StorageError) as told:
+            act()
+        place = f"{tables.path}/documents/{file.path}"
+        assert str(told.value) == f"{place}: must be a path that can be read and written ({find_reason(error)})"
 
 
 def test_a_file_for_which_memory_lacks_is_not_called_damaged(tables):
