@@ -31,6 +31,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Self
 
+from py4j.protocol import Py4JError
+
 from dedup.errors import FinishedError, StorageError
 from dedup.files.storage import CURRENT, MARK, OutputStorage, find_result
 from dedup.files.systems import follow, is_mount
@@ -237,7 +239,7 @@ class Workspace:
             return None
         try:
             record: Any = json.loads(self.storage.read_text(path))
-        except (ValueError, RecursionError, *UNREACHABLE):  # cut short by a crash, or damaged: nothing was finished
+        except (ValueError, RecursionError, Py4JError):  # cut short by a crash, or damaged: nothing was finished
             return None
         return record if isinstance(record, dict) else None
 
@@ -335,8 +337,8 @@ class Workspace:
 
     def _tidy(self) -> None:
         """Delete what a published output no longer needs; errors do not fail a finished run."""
-        earlier = self._read_record(f"{self.partial}/run.json")
         try:
+            earlier = self._read_record(f"{self.partial}/run.json")
             if earlier is None or earlier.items() <= self._identity.items():
                 self.discard()
             self._delete(self._replaced)
