@@ -103,7 +103,7 @@ def compact(tables: Tables) -> Compacted:
         writing = Writing(tables, state)
         for name in state.segments:
             writing.merge(name)
-        if not writing.replaced and len(tables.list_files(BATCHES)) == 1:
+        if not writing.replaced and len(tables.list_files(BATCHES)) <= 1:
             return state
         return writing.finish(state, Label(operation="compact"), merges=True)
 

@@ -348,6 +348,16 @@ def test_a_store_whose_first_batch_has_failed_has_nothing_to_delete(tmp_path, ca
     assert capsys.readouterr().err == f"dedup: {tmp_path}/store: must hold a batch (it has none yet)\n"
 
 
+def test_compaction_leaves_a_store_without_a_batch_to_its_first_one(tmp_path):
+    tables = Tables(str(tmp_path / "store"))
+    create(tables, pa.int64())
+
+    assert compact(tables) == (0, 0)
+    assert not read_state(tables).number
+    add(tables, "a", ROWS[:4], SEARCH)
+    assert check(tables, mend=False) == []
+
+
 @pytest.mark.parametrize("readmit", [False, True])
 def test_what_a_deleted_document_had_displaced_is_listed_and_can_be_readmitted(tmp_path, readmit):
     tables = Tables(str(tmp_path / "store"))
