@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -42,7 +42,7 @@ class Log:
             return DeltaTable(self._uri(name), version=version, storage_options=_list_options(self.path))
 
     def create(self, name: str, schema: pa.Schema) -> None:
-        """Make an empty table, unless there is one."""
+        """Make an empty table, unless there is one; let one that has no file have these columns."""
         partition_by = []
         if name != BATCHES:
             schema, partition_by = schema.append(pa.field(SEGMENT, pa.string())), [SEGMENT]
@@ -55,6 +55,11 @@ class Log:
                 partition_by=partition_by,
                 storage_options=_list_options(self.path),
             )
+            table, own = self.open(name), Schema.from_arrow(schema)
+            if table.schema() != own and not list_named(table):
+                # Fails where another process has added a file since, which this would take away.
+                once = CommitProperties(max_commit_retries=0)
+                table.create_write_transaction([], "overwrite", own, partition_by, commit_properties=once)
 
     def commit(self, name: str, added: Sequence[File], removed: Sequence[File]) -> int:
         """Add files to a table, and take others away; see `Tables.commit`."""

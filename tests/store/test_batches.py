@@ -11,14 +11,15 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from dedup.cli import run as cli
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
 from dedup.store.folder import narrow
-from dedup.store.schemas import list_layouts
-from dedup.store.state import read_rows, read_state
+from dedup.store.schemas import SEGMENT, TABLES, list_layouts
+from dedup.store.state import create, read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import compact, vacuum
 from tests.store import list_edges, list_members, restore
@@ -314,3 +315,14 @@ def test_a_store_that_another_writer_is_about_to_make_is_none_yet(place):
     (place.store / "batches" / "_delta_log").mkdir(parents=True)
 
     assert place.add("a", numbered(TEXTS[:20])) == 0
+
+
+def test_the_tables_of_a_first_batch_that_failed_get_the_columns_of_the_next_one(place):
+    create(Tables(str(place.store)), pa.string(), has_sets=False)
+
+    assert place.add("a", numbered(TEXTS[:20])) == 0
+    for name, layout in list_layouts(pa.int64()).items():
+        if name in TABLES:
+            told = json.loads(DeltaTable(place.store / name).schema().to_json())["fields"]
+            assert [each["name"] for each in told] == [*layout.schema.names, SEGMENT]
+    assert pa.schema(DeltaTable(place.store / "documents").schema()).field("id").type == pa.int64()
