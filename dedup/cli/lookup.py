@@ -71,7 +71,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _to_json(name: object, matches: "Sequence[Match]") -> str:
-    return json.dumps({"id": name, "matches": [each._asdict() for each in matches]}, ensure_ascii=False, default=str)
+    from dedup.files.formats.json_line import mend_all  # noqa: PLC0415 - --help need not wait for pyarrow
+
+    told = {"id": mend_all(name), "matches": [each._asdict() for each in matches]}
+    return json.dumps(told, ensure_ascii=False, default=str)
 
 
 def _to_line(name: object, matches: "Sequence[Match]") -> str:

@@ -168,6 +168,13 @@ def test_only_a_line_feed_and_the_carriage_return_before_it_end_a_line(tables, t
     ]
 
 
+def test_halves_of_surrogate_pairs_in_names_are_replaced_in_json(tables, tmp_path, capsys):
+    (tmp_path / "in").write_text('{"id": ["\\ud800"], "text": "a"}\n', "utf-8")
+
+    assert cli.main([tables.path, "--input", str(tmp_path / "in"), "--json"]) == 0
+    assert capsys.readouterr().out.encode() == '{"id": ["�"], "matches": []}\n'.encode()
+
+
 def test_the_command_says_what_is_wrong_in_one_line(tables, tmp_path, capsys):
     (tmp_path / "in.jsonl").write_text("{no json\n", "utf-8")
 
