@@ -29,7 +29,7 @@ from dedup.report.build import to_json
 from dedup.report.page import to_html
 from dedup.report.summary import Drawing, draw_rest
 from dedup.run.lock import Lock
-from dedup.store.deleting import Deleted, delete_ids
+from dedup.store.deleting import Deleted, delete_ids, to_ids
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, read_state
 from dedup.store.tables import Tables
@@ -301,11 +301,9 @@ def erase(
     """
     tables = Tables(store)
     snapshot = Snapshot.open(tables)
-    state, chosen = snapshot.state, sorted({*map(str, choose(snapshot))})
-    try:
-        ids = pa.array(chosen, pa.string()).cast(state.kind)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"--ids: must hold integers, as the ids of the store are ({error})") from error
+    state = snapshot.state
+    ids = to_ids(map(str, choose(snapshot)), state.kind)
+    chosen = sorted(map(str, ids.to_pylist()))
     erasing = Erasing(ids=ids)
     known, missing = _list_outputs(state, outputs, erasing.storage)
     rows = snapshot.read("documents", ["id", "batch"])

@@ -1,6 +1,6 @@
 """Documents taken out of a store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -205,9 +205,25 @@ def delete_ids(tables: Tables, ids: Sequence[str], *, readmit: bool) -> Deleted:
     ConfigError
         When it is empty.
     """
-    state = Snapshot.open(tables).state
+    column = to_ids(ids, Snapshot.open(tables).state.kind)
+    return repeat(tables, lambda now: delete(tables, now, column, readmit=readmit))
+
+
+def to_ids(ids: Iterable[str], kind: pa.DataType) -> pa.Array:
+    """Return distinct ids in the type of a store's.
+
+    Raises
+    ------
+    DataError
+        When an id is no integer, though the store's are.
+    """
+    column = pa.array(sorted(set(ids)), pa.string())
+    # Arrow would read hexadecimal numbers, ids of documents that nobody has named.
+    odd = column.filter(pc.match_substring(column, "x", ignore_case=True))
+    if pa.types.is_integer(kind) and len(odd):
+        raise DataError(f"--ids: must hold integers, as the ids of the store are (got {odd[0].as_py()!r})")
     try:
-        column = pa.array(sorted(set(ids)), pa.string()).cast(state.kind)
+        # 7 and 07 are one.
+        return column.cast(kind).unique()
     except pa.ArrowInvalid as error:
         raise DataError(f"--ids: must hold integers, as the ids of the store are ({error})") from error
-    return repeat(tables, lambda now: delete(tables, now, column, readmit=readmit))

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import csv
 
 from dedup.cli import store as cli
-from dedup.errors import StorageError
+from dedup.errors import DataError, StorageError
 from dedup.files.storage import Storage
 from dedup.files.systems import find_reason
 from dedup.store.deleting import delete_ids
@@ -260,6 +260,15 @@ def test_the_commands_tell_what_they_did(tables, tmp_path, capsys):
     shutil.rmtree(tables.path)
     assert cli.main(["history", tables.path]) == 2
     assert "must be a store" in capsys.readouterr().err
+
+
+def test_integers_spelled_in_two_ways_are_one_id_and_hexadecimal_ones_none(tables):
+    name = ROWS[0].id
+    for spelled in (f"0x{name:x}", f"0X{name:X}"):
+        with pytest.raises(DataError, match=f"must hold integers, as the ids of the store are .got '{spelled}'"):
+            delete_ids(tables, [spelled], readmit=False)
+    found = delete_ids(tables, [f"{name}", f"0{name}", "-0", "0"], readmit=False)
+    assert (found.documents, found.absent) == (1, 1)
 
 
 NAMES = ["a", "b", "a\rb", "a\nb", "c\r", "c", "{d}", "", " "]
