@@ -15,6 +15,7 @@ import pytest
 from dedup import Store, deduplicate
 from dedup.errors import ConfigError, DataError
 from dedup.run import lineage
+from dedup.run.job import Job
 from dedup.settings.files import load_config
 
 TEXT = " ".join(f"word{number}" for number in range(40))
@@ -151,6 +152,16 @@ def test_rows_are_counted_where_several_are_a_document(tmp_path, mode, rows):
 
     assert complete["inputs"][0]["inputFacets"]["inputStatistics"]["rowCount"] == 7
     assert [each["outputFacets"]["outputStatistics"]["rowCount"] for each in complete["outputs"]] == rows
+
+
+@pytest.mark.parametrize(("mode", "rows"), [("filter", 1), ("annotate", 3), ("ids", 1), ("weights", 3)])
+def test_the_rows_of_a_table_are_those_of_its_mode(mode, rows):
+    settings = {"input.table": "db.pages", "output.table": "db.clean", "output.mode": mode}
+    told = lineage.Told(job=Job(inputs=[], output="out", config=load_config(settings=settings)), store="")
+
+    [written] = told.list_outputs({"kept": 1, "removed": 2, "parts": None})
+    assert written["name"] == "db.clean"
+    assert written["outputFacets"]["outputStatistics"]["rowCount"] == rows
 
 
 def test_a_batch_tells_of_its_store_and_a_failure_of_its_cause(tmp_path):

@@ -105,9 +105,10 @@ class Told:
         config, output = self.job.config, self.job.output.rstrip("/")
         counts = _count_rows(report)
         if config.output.table:
-            names, found = ["kept"], list[dict[str, Any]]([{"namespace": "catalog", "name": config.output.table}])
+            names = ROWS[config.output.mode][:1]
+            found: list[dict[str, Any]] = [{"namespace": "catalog", "name": config.output.table}]
         else:
-            names = [name for name in ROWS[config.output.mode] if name != "removed" or report["removed"]]
+            names = tuple(name for name in ROWS[config.output.mode] if name != "removed" or report["removed"])
             schemas = [_describe(partial(_read_output, output, name)) for name in names]
             found = [name_dataset(f"{output}/{name}") | each for name, each in zip(names, schemas, strict=True)]
         for each, name in zip(found, names, strict=True):
