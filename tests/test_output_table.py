@@ -217,10 +217,16 @@ def test_removals_are_explained_without_the_texts_that_spark_has(earlier):
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "needs_it"),
-    [("delta.`/in`", "", True), ("parquet.`/in`", "clean", True), ("parquet.`/in`", "", False)],
+    ("sources", "target", "needs_it"),
+    [
+        (["delta.`/in`"], "", True),
+        (["Delta.`/in`"], "", True),
+        (["parquet.`/in`", "parquet.`/a`", "delta.`/b`"], "", True),
+        (["parquet.`/in`"], "clean", True),
+        (["parquet.`/in`", "parquet.`/a`"], "", False),
+    ],
 )
-def test_spark_starts_with_delta_lake_for_either_end(monkeypatch, tmp_path, source, target, needs_it):
+def test_spark_starts_with_delta_lake_for_any_end(monkeypatch, tmp_path, sources, target, needs_it):
     asked = []
 
     def open_session(*, with_delta):
@@ -229,7 +235,9 @@ def test_spark_starts_with_delta_lake_for_either_end(monkeypatch, tmp_path, sour
 
     monkeypatch.setattr("dedup.run.start.find_session", lambda: None)
     monkeypatch.setattr("dedup.run.session.open_session", open_session)
-    config = load_config(None, None, ["engine=spark", f"input.table={source}", f"output.table={target}"])
+    source, *without = sources
+    settings = {"engine": "spark", "input.table": source, "input.without": without, "output.table": target}
+    config = load_config(settings=settings)
     with pytest.raises(InterruptedError):
         start(Job(inputs=[], output=str(tmp_path / "out"), config=config))
     assert asked == [needs_it]

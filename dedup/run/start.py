@@ -77,7 +77,8 @@ def _start(job: Job, spark: "SparkSession | None", work: "Work | None") -> dict[
 
     with ThreadPoolExecutor(max_workers=1) as importer:
         importer.submit(import_module, "dedup.run.pipeline")
-        is_delta = job.config.input.table.startswith("delta.") or bool(job.config.output.table)
+        names = [job.config.input.table, *(job.config.input.without if job.has_table else ())]
+        is_delta = any(name.lower().startswith("delta.") for name in names) or bool(job.config.output.table)
         spark = open_session(with_delta=is_delta)
     try:
         return _run_on(spark, job, work)
