@@ -27,6 +27,8 @@ from dedup.settings.profiles import refuse_profiles
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Corpus sizes in the table of capacities; documents."""
+DRAWN, DUPLICATION, EFFICIENCY = 40_000, 0.1, 0.4
+"""Defaults of a question: documents drawn of a sample, share of documents removed, share of core time that works."""
 LOW, HIGH = 0.1, 0.9
 """Quantiles that bound a range."""
 TRIED = 2
@@ -48,6 +50,11 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
     check_numbers(question)
     asked = parse_choice(question.check) if question.check else None
     refuse_profiles(question.config.profile, "to be planned")
+    if question.config.mode != "lsh":
+        # What it costs depends on the frequency of each shingle.
+        raise ConfigError(f'mode must be "lsh" to be planned (got "{question.config.mode}")')
+    if NEAR not in question.config.layers:
+        raise ConfigError(f"layers must name near to be planned (got {','.join(question.config.layers)})")
     targets = [parse_target("--recall", text) for text in question.recall]
     targets += [parse_target("--candidates", text) for text in question.candidates]
     wishes = Wishes(
@@ -71,7 +78,7 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
     @cache
     def shuffled(banding: Banding) -> float:
         """Return the bytes that a whole run shuffles for a document."""
-        tried = dataclasses.replace(_with_banding(config, banding), mode="lsh")
+        tried = _with_banding(config, banding)
         trial = _try(tried, corpus, ranges=False)
         found = plan(tried, corpus, question.executors * question.cores, rates, trial=trial)
         return measure(found.stages)["shuffle_bytes"] / corpus.documents
@@ -134,7 +141,7 @@ def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
             question.sample,
             text_columns=config.text_columns,
             has_sets=config.shingles.has_sets,
-            drawn=question.sample_documents,
+            drawn=question.sample_documents or DRAWN,
             shingle_size=config.shingles.shingle_size,
             tokenizer=load_tokenizer(config),
             id_bytes=question.id_bytes,
@@ -147,7 +154,7 @@ def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
         tokens=question.mean_tokens or TEXT_BYTES / UNIT_BYTES[config.shingles.unit],
         text_bytes=question.mean_bytes,
         id_bytes=question.id_bytes,
-        duplication=question.duplication,
+        duplication=DUPLICATION if question.duplication is None else question.duplication,
         threshold=config.threshold,
         shingle_size=config.shingles.shingle_size,
         unit=config.shingles.unit,
@@ -170,12 +177,13 @@ def _list_corpus(corpus: CorpusProfile) -> dict[str, Any]:
 
 def _plan_all(question: PlanQuestion, config: Config, corpus: CorpusProfile, rates: Rates) -> dict[str, Any]:
     trial, cores = _try(config, corpus, ranges=True), question.executors * question.cores
+    efficiency = question.efficiency or EFFICIENCY
 
     def total(found: Plan) -> dict[str, Any]:
         documents = found.rows["documents"]
         # A stage of fewer tasks than cores leaves the others idle: the driver connects edges alone.
         seconds = sum(stage.core_seconds / min(cores, stage.partitions) for stage in found.stages)
-        hours = (rates.fixed + seconds / question.efficiency) / 3600
+        hours = (rates.fixed + seconds / efficiency) / 3600
         price, measured, start = question.price_per_core_hour, measure(found.stages), rates.start / 3600
         core_hours, text_bytes = measured["core_hours"] + start, documents * corpus.text_bytes
         return {
@@ -206,7 +214,7 @@ def _plan_all(question: PlanQuestion, config: Config, corpus: CorpusProfile, rat
         "rows": config.banding.rows,
         "executors": question.executors,
         "cores": question.cores,
-        "efficiency": question.efficiency,
+        "efficiency": efficiency,
         **totals,
         "quantiles": [LOW, HIGH] if tried else None,
         "families": bool(tried) and corpus.drawn is not None and corpus.drawn.documents != corpus.documents,

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from dedup.engine import placement
-from dedup.errors import ConfigError
 from dedup.kernels.components import DRIVER_EDGES
 from dedup.kernels.sets import sketch
 from dedup.kernels.sets.lsh import DRAWN_PAIRS, SAMPLED_PAIRS
@@ -116,14 +115,7 @@ def plan(
     ----------
     trial, counts
         As for `count_rows`.
-
-    Raises
-    ------
-    ConfigError
-        For mode `exact`, whose cost depends on the frequency of each shingle.
     """
-    if config.mode != "lsh":
-        raise ConfigError(f'mode must be "lsh" to be planned (got "{config.mode}")')
     rows = count_rows(config, corpus, trial, counts)
     model = Model(config=config, corpus=corpus, rows=rows, cores=cores, rates=rates)
     links, engine = model.choose_engine()

@@ -20,6 +20,14 @@ RULES: Mapping[str, tuple[str, Callable[[float], bool]]] = MappingProxyType(
 )
 """Rules of numbers in a question, in words and as a test; others follow POSITIVE."""
 POSITIVE = ("a finite number above 0", lambda value: 0 < value < float("inf"))
+READ_WITH = (
+    ("sample", "which is a part of so many documents", ("sample_of",)),
+    ("sample", "from which so many are drawn at most", ("sample_documents",)),
+    ("documents", "as a capacity is planned for so many alone", ("efficiency", "price_per_core_hour")),
+)
+"""Fields that are read only where another is given, and the reason."""
+UNMEASURED = ("mean_tokens", "mean_bytes", "duplication")
+"""Fields that stand for what a sample tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +42,16 @@ class PlanQuestion:
     max_candidates_per_doc: float | None = None
     check: str | None = None
     sample: str | None = None
-    sample_documents: int = 40_000
+    sample_documents: int | None = None
     sample_of: int | None = None
     documents: int | None = None
     mean_tokens: float | None = None
     mean_bytes: float | None = None
     id_bytes: float = 8.0
-    duplication: float = 0.1
+    duplication: float | None = None
     executors: int = 10
     cores: int = 4
-    efficiency: float = 0.4
+    efficiency: float | None = None
     price_per_core_hour: float | None = None
     calibrate: bool = False
 
@@ -54,14 +62,21 @@ def check_numbers(question: PlanQuestion) -> None:
         value = getattr(question, entry.name)
         rule, holds = RULES.get(entry.name, POSITIVE)
         if isinstance(value, int | float) and not isinstance(value, bool) and not holds(value):
-            raise ConfigError(f"--{entry.name.replace('_', '-')} must be {rule} (got {value:g})")
-    if question.sample is None and question.sample_of is not None:
-        raise ConfigError(
-            f"--sample-of needs --sample, which is a part of so many documents (got {question.sample_of})"
-        )
-    for option, value in (("--mean-tokens", question.mean_tokens), ("--mean-bytes", question.mean_bytes)):
+            raise ConfigError(f"{_name(entry.name)} must be {rule} (got {value:g})")
+    for needed, purpose, names in READ_WITH:
+        for name in names:
+            value, given = getattr(question, name), getattr(question, needed) is not None
+            if value is not None and not given:
+                raise ConfigError(f"{_name(name)} needs {_name(needed)}, {purpose} (got {value:g})")
+    for name in UNMEASURED:
+        value = getattr(question, name)
         if question.sample is not None and value is not None:
-            raise ConfigError(f"{option} must be left out with --sample, which is measured (got {value:g})")
+            raise ConfigError(f"{_name(name)} must be left out with --sample, which is measured (got {value:g})")
+
+
+def _name(field: str) -> str:
+    """Return the option of a field."""
+    return f"--{field.replace('_', '-')}"
 
 
 def parse_target(option: str, text: str) -> Target:

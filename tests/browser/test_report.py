@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dedup.kernels.curve import probability
-from dedup.plan.answer import answer
+from dedup.plan.answer import DUPLICATION, answer
 from dedup.plan.choice import cost
 from dedup.plan.profile import assume_corpus
 from dedup.plan.question import PlanQuestion
@@ -263,7 +263,7 @@ def planned(tmp_path_factory):
         tokens=found["corpus"]["tokens"],
         text_bytes=question.mean_bytes,
         id_bytes=question.id_bytes,
-        duplication=question.duplication,
+        duplication=DUPLICATION,
         threshold=0.8,
         shingle_size=config.shingles.shingle_size,
     )

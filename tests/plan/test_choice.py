@@ -177,6 +177,13 @@ def test_what_makes_no_sense_is_refused(wrong):
     ("question", "words"),
     [
         ({"sample_of": 10_000}, r"--sample-of needs --sample, .* \(got 10000\)"),
+        ({"sample_documents": 50}, r"--sample-documents needs --sample, .* \(got 50\)"),
+        ({"efficiency": 0.9}, r"--efficiency needs --documents, .* \(got 0\.9\)"),
+        ({"price_per_core_hour": 0.05}, r"--price-per-core-hour needs --documents, .* \(got 0\.05\)"),
+        (
+            {"sample": "a.parquet", "duplication": 0.0},
+            r"--duplication must be left out with --sample, .* \(got 0\)",
+        ),
         (
             {"sample": "a.parquet", "mean_tokens": 300.0},
             r"--mean-tokens must be left out with --sample, .* \(got 300\)",
@@ -190,6 +197,19 @@ def test_what_makes_no_sense_is_refused(wrong):
 def test_a_number_that_nothing_would_read_is_refused(question, words):
     with pytest.raises(ConfigError, match=words):
         ask(**question)
+
+
+@pytest.mark.parametrize("wishes", [{}, {"documents": 1000}, {"recall": ["0.99@0.8"]}])
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("mode=exact", r'mode must be "lsh" to be planned \(got "exact"\)'),
+        ("layers=exact,lines", r"layers must name near to be planned \(got exact,lines\)"),
+    ],
+)
+def test_a_run_that_makes_no_bands_is_refused(setting, words, wishes):
+    with pytest.raises(ConfigError, match=words):
+        answer(PlanQuestion(config=load_config(None, None, [setting]), **wishes))
 
 
 def test_the_threshold_is_the_least_similarity_to_be_found_unless_given():
