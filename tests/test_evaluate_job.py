@@ -65,6 +65,7 @@ def test_the_command_prints_a_table_and_writes_the_answer_without_java(tmp_path)
     [
         (["--exact", "--set", "lsh.band=3"], ["--set: unknown key lsh.band"]),
         (["--exact", "--set", "mode=exact"], ['mode must be "lsh"']),
+        (["--exact", "--layers", "exact,lines"], ["layers must name near to be evaluated (got exact,lines)"]),
         (["--exact", "--against", "shingles.shingle_size=3"], ["--against: shingles.shingle_size must be", "5 and 3"]),
         (["--exact", "--against", "threshold=0.8"], ["must differ"]),
         (["--exact", "--other-config", "/nonexistent/a.toml"], ["/nonexistent/a.toml: must be a readable file"]),

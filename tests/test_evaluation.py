@@ -310,6 +310,21 @@ def test_settings_that_share_signatures_may_differ_in_all_else():
         check_comparable(dataclasses.replace(load_config(), mode="exact"), None)
 
 
+def test_settings_that_remove_other_documents_than_an_evaluation_are_named(source):
+    settings = ["layers=exact,near", "keep.order=longest", "cluster.max_component=3", "keep.drop=all"]
+    plain, other = (
+        evaluate(
+            None, EvaluationQuestion(inputs=[source], config=load_config(None, None, [*SETTINGS, *given]), sample=20)
+        )
+        for given in ([], settings)
+    )
+
+    assert plain["left_out"] == []
+    assert other["left_out"] == ["cluster.max_component", "keep.drop", "keep.order", "layers"]
+    assert " left out: " not in to_table(plain)
+    assert "caution      cluster.max_component, keep.drop, keep.order, layers left out: near alone" in to_table(other)
+
+
 def test_an_answer_is_not_written_into_what_is_read(tmp_path):
     pq.write_table(pa.table({"id": [1], "text": ["a text"]}), tmp_path / "a.parquet")
     for inputs in ([str(tmp_path)], [f"{tmp_path}/*.json", f"{tmp_path}/a.parquet"]):

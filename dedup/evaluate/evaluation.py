@@ -27,6 +27,7 @@ from dedup.settings.banding import SIGMAS
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
+from dedup.settings.scope import list_left_out, refuse_without_near
 from dedup.version import __version__
 
 FLOOR = 0.5
@@ -67,6 +68,7 @@ def check_comparable(config: Config, other: Config | None) -> None:
         Names the setting that does not allow it.
     """
     refuse_profiles(config.profile, "to be evaluated")
+    refuse_without_near(config, "to be evaluated")
     if config.mode != "lsh":
         raise ConfigError('--set: mode must be "lsh" to be evaluated (got "exact", the truth it is compared with)')
     if config.input.part_of:
@@ -145,6 +147,7 @@ def _answer(corpus: SampledCorpus, question: EvaluationQuestion) -> dict[str, An
         "drawn": int(seeds.doc_ids.size),
         "alike": int(alike_count),
         "left_open": left_open,
+        "left_out": list_left_out(config, "keep.order", "layers"),
         "planted": question.planted,
         "pairs": int(jaccard.size),
         "pairs_identical": int(np.count_nonzero(jaccard == 1)),

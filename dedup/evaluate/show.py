@@ -26,11 +26,7 @@ def to_table(answer: Mapping[str, Any]) -> str:
         for each in trials.values()
         if not each["as_in_a_run"]
     ]
-    if answer["drawn"] < answer["documents"]:
-        lines.append("caution      a sample has smaller buckets: the report of a run says what their cap costs")
-    if answer["left_open"]:
-        open_ones = f"{answer['left_open']:,} documents are in components that the sample holds in part"
-        lines.append(f"caution      {open_ones}: more may be in one component, and removed")
+    lines += _warn(answer)
     lines += ["", _columns("", "", *(_name(each) for each in trials.values()))]
     found = (_number(each["recall"]["edges"]["of"]) for each in trials.values())
     lines.append(_columns("duplicates", "among the pairs", *found))
@@ -57,6 +53,20 @@ def to_table(answer: Mapping[str, Any]) -> str:
         lines += _missed(each, f", {name}" if len(trials) > 1 else "")
     lines += _sides(answer["sides"]) if answer["sides"] else []
     return "\n".join(map(printable, lines))
+
+
+def _warn(answer: Mapping[str, Any]) -> list[str]:
+    """Return lines of caution."""
+    lines = []
+    if answer["drawn"] < answer["documents"]:
+        lines.append("caution      a sample has smaller buckets: the report of a run says what their cap costs")
+    if answer["left_open"]:
+        open_ones = f"{answer['left_open']:,} documents are in components that the sample holds in part"
+        lines.append(f"caution      {open_ones}: more may be in one component, and removed")
+    if answer["left_out"]:
+        left_out = f"{', '.join(answer['left_out'])} left out"
+        lines.append(f"caution      {left_out}: near alone removes all but the smallest id of each component")
+    return lines
 
 
 def _name(tried: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from dedup.settings.banding import SIGMAS, Banding
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
+from dedup.settings.scope import list_left_out, refuse_without_near
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Corpus sizes in the table of capacities; documents."""
@@ -53,8 +54,7 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
     if question.config.mode != "lsh":
         # What it costs depends on the frequency of each shingle.
         raise ConfigError(f'mode must be "lsh" to be planned (got "{question.config.mode}")')
-    if NEAR not in question.config.layers:
-        raise ConfigError(f"layers must name near to be planned (got {','.join(question.config.layers)})")
+    refuse_without_near(question.config, "to be planned")
     targets = [parse_target("--recall", text) for text in question.recall]
     targets += [parse_target("--candidates", text) for text in question.candidates]
     wishes = Wishes(
@@ -219,6 +219,7 @@ def _plan_all(question: PlanQuestion, config: Config, corpus: CorpusProfile, rat
         "quantiles": [LOW, HIGH] if tried else None,
         "families": bool(tried) and corpus.drawn is not None and corpus.drawn.documents != corpus.documents,
         "ranges": _spread({name: totals[name] for name in RANGED}, [total(each) for each in tried]),
+        "left_out": list_left_out(config),
         "uncounted": [name for name in config.layers if name != NEAR and name not in names],
         "stages": [_list_stage(stage, tried) for stage in chosen.stages],
         "sizes": [total(plans[size]) for size in sizes],

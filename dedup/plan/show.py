@@ -146,6 +146,9 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
             "and only with --sample. Layers before near leave it less work than is planned."
         )
         lines.append("")
+    if plan["left_out"]:
+        lines += _wrap(f"Not in this plan: {', '.join(plan['left_out'])}. All but one of each component are removed.")
+        lines.append("")
     lines += [
         (
             f"{stage['name'] + ' ' + kind:<24}{item['count']:>10.4g} x {_each(item['each']):>6} B = "

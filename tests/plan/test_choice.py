@@ -12,6 +12,7 @@ from dedup.plan.curve import compared
 from dedup.plan.profile import CorpusProfile, Similarities
 from dedup.plan.question import PlanQuestion
 from dedup.plan.rates import Rates
+from dedup.plan.show import to_text
 from dedup.plan.wishes import Target, Wishes
 from dedup.settings import banding
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding
@@ -210,6 +211,19 @@ def test_a_number_that_nothing_would_read_is_refused(question, words):
 def test_a_run_that_makes_no_bands_is_refused(setting, words, wishes):
     with pytest.raises(ConfigError, match=words):
         answer(PlanQuestion(config=load_config(None, None, [setting]), **wishes))
+
+
+def test_settings_that_remove_others_than_the_plan_are_named():
+    settings = ["cluster.linkage=representative", "keep.copies=2"]
+    plain, other = (
+        answer(PlanQuestion(config=load_config(None, None, given), documents=1000)) for given in ([], settings)
+    )
+
+    assert [found["capacity"]["left_out"] for found in (plain, other)] == [[], ["cluster.linkage", "keep.copies"]]
+    assert "Not in this plan" not in to_text(plain)
+    assert "Not in this plan: cluster.linkage, keep.copies. All but one of each component are removed." in to_text(
+        other
+    )
 
 
 def test_the_threshold_is_the_least_similarity_to_be_found_unless_given():
