@@ -35,6 +35,8 @@ THINNED = (
     *("identical", "buckets", "memberships", "bucketed", "ends"),
     *("members", "removed", "distant", "distant_ends"),
 )
+DOCUMENTS = ("identical", "bucketed", "ends", "members", "removed", "distant_ends")
+"""Rows that are documents; of families drawn anew there would be more of them than the corpus has."""
 SEARCHED = ("hot", "hot_shingles", "linked", "undecided", "uncompared")
 
 
@@ -65,6 +67,7 @@ def _take_counts(found: Counts, config: Config, corpus: CorpusProfile, point: Co
         more |= {name: more[name] / drawn.share for name in PAIRS}
         thinned = _count_by_curve(config, corpus, _choose_pairs(found, corpus, drawn, point))
         more |= {name: thinned[name] * _ratio(counts[name], point[name]) for name in THINNED}
+        more |= {name: min(more[name], corpus.documents) for name in DOCUMENTS}
         more["sets"] = max(more["ends"], more["hot"])
         more["set_shingles"] = more["sets"] * corpus.shingles
     counted = {**found, **more, "documents": corpus.documents, "heads": corpus.documents - more["identical"]}

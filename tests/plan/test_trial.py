@@ -213,6 +213,15 @@ def test_a_plan_has_a_stage_of_passages_and_names_layers_that_it_does_not_count(
     assert "Not in this plan: the layers lines, passages." in shown
 
 
+def test_a_small_part_of_many_copies_never_has_more_of_them_than_documents(tmp_path):
+    copies = [text for number, text in enumerate(make_chains(60)) for _ in range(1 + 20 * (number < 3))]
+    found = ask(write(tmp_path / "a.parquet", copies), documents=10**6, sample_of=10**6)
+
+    assert found["removed"] <= found["ranges"]["removed"][1] <= 10**6
+    for stage in found["stages"]:
+        assert min(low for low, _ in stage["ranges"].values()) >= 0, stage["name"]
+
+
 def test_of_few_pairs_among_those_compared_the_search_knows_how_many_go(tmp_path):
     config, corpus = load_config(), Corpus(seed=4, mean_tokens=150)
     path = write(tmp_path / "a.parquet", corpus.chunk(12_000)[0].to_pylist())
