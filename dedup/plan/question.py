@@ -19,7 +19,7 @@ RULES: Mapping[str, tuple[str, Callable[[float], bool]]] = MappingProxyType(
     }
 )
 """Rules of numbers in a question, in words and as a test; others follow POSITIVE."""
-POSITIVE = ("a finite number above 0", lambda value: 0 < value < float("inf"))
+POSITIVE = ("above 0 and at most 1e+18", lambda value: 0 < value <= 1e18)
 READ_WITH = (
     ("sample", "which is a part of so many documents", ("sample_of",)),
     ("sample", "from which so many are drawn at most", ("sample_documents",)),

@@ -166,6 +166,7 @@ def test_a_stricter_estimate_loses_more(monkeypatch):
         {"recall": ["0.9@0"]}, {"candidates": ["0.1@0.2"]}, {"max_signature_bytes": 100}, {"check": "21"},
         {"check": "0x6"}, {"check": "9999x2"}, {"threshold": 0.0}, {"threshold": 1.5},
         {"documents": -1}, {"duplication": 1.0}, {"efficiency": 0.0},
+        {"documents": 10**300}, {"mean_bytes": 1e300}, {"id_bytes": 1e300}, {"mean_tokens": 1e300},
         {"price_per_core_hour": float("nan")}, {"sample_documents": 1}, {"executors": 0}, {"mean_tokens": float("inf")},
     ],
 )  # fmt: skip
