@@ -130,7 +130,8 @@ def _compare_datasketch(answer: Mapping[str, Any]) -> list[str]:
 def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
     plan = answer["capacity"]
     ranges = plan["ranges"]
-    about = f" ({_range(ranges['removed'], _rounded)})" if ranges else ""
+    span = _range(ranges["removed"], _rounded) if ranges else ""
+    about = f" ({span})" if span else ""
     lines = [
         (
             f"{plan['documents']:,} documents, {size(plan['text_bytes'])} of text, {plan['bands']} x {plan['rows']}, "

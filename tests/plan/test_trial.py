@@ -162,6 +162,9 @@ def test_a_plan_shows_its_ranges_as_low_to_high(tmp_path):
     assert low < edges["shuffle_bytes"] < high
     [line] = [line for line in shown.splitlines() if re.match(r"edges\s+[\d.]+ [kM]?B\s", line)]
     assert f"{size(edges['shuffle_bytes'])}  {size(low)} to {size(high)}" in re.sub(r"\s{2,}", "  ", line)
+    assert re.search(r" removed \([\d,]+ to [\d,]+\)$", shown, re.MULTILINE)
+    found["capacity"]["ranges"]["removed"] = [7.0, 7.0]
+    assert re.search(r" removed$", to_text(found), re.MULTILINE)
     assert re.search(r"^stage +tables +LOW to HIGH +shuffle +LOW to HIGH +core hours", shown, re.MULTILINE)
     assert "10% to 90% quantiles of searches of the sample with other hash seeds and other families." in shown
 
