@@ -54,23 +54,34 @@ def take_frame(given: object) -> Frame | None:
     # Classes derived from a package's own come back as that.
     packages = (each.__module__.partition(".")[0] for each in type(given).__mro__)
     restore = next((_RESTORERS[name] for name in packages if name in _RESTORERS), lambda _, found: found)
-    return Frame(table, partial(restore, getattr(given, "dtypes", None)))
+    return Frame(table, partial(restore, given.iloc[:0].copy() if hasattr(given, "iloc") else None))
 
 
-def _to_pandas(types: Any, table: pa.Table) -> object:  # noqa: ANN401 - a series of pandas
-    """Return a table with the types of a frame."""
-    if table.schema.pandas_metadata is None:
-        return table.to_pandas()
-    own = {name: kind for name, kind in types.items() if str(name) in table.column_names}
-    # Arrow cannot read the names of nested types, and mapped by type, columns of objects would have the nulls of Arrow.
-    of_arrow = {str(name): kind for name, kind in own.items() if hasattr(kind, "pyarrow_dtype")}
+def _to_pandas(like: Any, table: pa.Table) -> object:  # noqa: ANN401 - a frame of pandas without rows
+    """Return a table with the names, types and labels of a frame."""
     told = table.schema.pandas_metadata
+    if told is None:
+        return table.to_pandas()
+    # By their places, as Arrow has names that are no strings as such, and cannot read all of them back.
+    fields = [each["field_name"] for each in told["columns"]]
+    named = {field: name for field, name in zip(fields, like.columns, strict=False) if field in table.column_names}
+    types = {field: kind for field, kind in zip(fields, like.dtypes, strict=False) if field in named}
+    # Nor can it read the names of nested types, and mapped by type, columns of objects would have the nulls of Arrow.
+    of_arrow = {field: kind for field, kind in types.items() if hasattr(kind, "pyarrow_dtype")}
     told["columns"] = [each for each in told["columns"] if each["field_name"] not in of_arrow]
+    told["column_indexes"] = []
     frame = table.drop_columns([*of_arrow]).replace_schema_metadata({"pandas": json.dumps(told)}).to_pandas()
-    for place, name in enumerate(own):
-        if str(name) in of_arrow:
-            frame.insert(place, name, of_arrow[str(name)].__from_arrow__(table[str(name)]))
-    return frame.astype({name: kind for name, kind in own.items() if frame.dtypes[name] != kind})
+    for place, field in enumerate(types):
+        if field in of_arrow:
+            frame.insert(place, field, of_arrow[field].__from_arrow__(table[field]))
+    frame = frame.astype({field: kind for field, kind in types.items() if frame.dtypes[field] != kind})
+    frame.columns = [named.get(field, field) for field in frame.columns]
+    for restored, given in ((frame.columns, like.columns), (frame.index, like.index)):
+        if restored.nlevels == given.nlevels:
+            restored.names = given.names
+    if frame.index.nlevels == 1 and hasattr(like.index.dtype, "pyarrow_dtype"):
+        frame.index = frame.index.astype(like.index.dtype)
+    return frame
 
 
 def _to_polars(_: object, table: pa.Table) -> object:

@@ -72,6 +72,22 @@ def test_objects_beside_types_of_arrow_keep_their_own_nulls():
     assert find_duplicates(frame).kept["note"].tolist() == [None, "b"]
 
 
+@pytest.mark.filterwarnings("ignore:The DataFrame has")
+def test_names_and_labels_of_any_type_come_back(tmp_path):
+    frame = make_pandas().rename(columns={"share": 7, "at": ("a", 1)}).convert_dtypes(dtype_backend="pyarrow")
+    frame = frame.set_index(pd.Index(pd.array(["x", "y", "z"], dtype=pd.ArrowDtype(pa.string())), name=8))
+    frame = frame.assign(note=["a", None, "b"]).rename_axis(columns=9)
+
+    pd.testing.assert_frame_equal(find_duplicates(frame).kept, frame.loc[["x", "z"]])
+
+    numbered = frame.set_axis(range(5), axis="columns")
+    marked = dedup.deduplicate(
+        numbered, tmp_path / "out", id_column="0", text_column="1", output__mode="annotate", engine="memory"
+    ).kept
+    pd.testing.assert_frame_equal(marked[[*range(5)]], numbered.loc[["x", "z"]], check_column_type=False)
+    assert marked.columns[5] == "dedup_kept"
+
+
 def test_a_class_derived_from_that_of_pandas_comes_back_as_that():
     class Named(pd.DataFrame):
         pass
