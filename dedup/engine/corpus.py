@@ -1,5 +1,6 @@
 """Input rows -> DOCUMENTS, and the check of their ids."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -219,21 +220,26 @@ def identify(corpus: DataFrame, *, id_column: str) -> tuple[Column, Column]:
         When the column is missing, named twice, or neither an integer nor a string.
     """
     if not id_column:
-        whole = F.struct(*[_tell(field).alias(f"c{number}") for number, field in enumerate(corpus.schema)])
-        user_id = F.md5(F.to_json(whole, AS_JSON))
+        # Keys that are bytes would be told by their place in memory.
+        kinds = corpus.schema.json().replace('"keyType":"binary"', '"keyType":"string"')
+        fields = T.StructType.fromJson(json.loads(kinds)).fields
+        told = [column(field.name).cast(field.dataType) for field in fields]
+        whole = F.to_json(F.struct(*[each.alias(f"c{number}") for number, each in enumerate(told)]), AS_JSON)
+        raw = [
+            _tell_bytes(each, number) for number, each in enumerate(told) if "string" in fields[number].simpleString()
+        ]
+        # JSON has this sign for all bytes that are no UTF-8.
+        user_id = F.md5(F.when(F.contains(whole, F.lit("\ufffd")), F.concat(whole, *raw)).otherwise(whole))
         return user_id, to_doc_id(user_id, T.StringType())
     kind = _kind(corpus, id_column, "input.id_column", (*INTEGRAL, T.StringType), "an integer or a string")
     user_id = column(id_column)
     return user_id, to_doc_id(user_id, kind)
 
 
-def _tell(field: T.StructField) -> Column:
-    """Return a column as JSON is to have it, which has one sign for all bytes that are no UTF-8."""
-    value = column(field.name)
-    if not isinstance(field.dataType, T.StringType):
-        return value
-    told = F.concat(F.lit("\ufffd"), F.hex(value.cast("binary")))
-    return F.when(F.is_valid_utf8(value), value).otherwise(told)
+def _tell_bytes(value: Column, number: int) -> Column:
+    """Return the bytes of a column, nested or not, and its number, where they are no UTF-8; else nothing."""
+    text = value.cast("string")
+    return F.when(~F.is_valid_utf8(text), F.concat(F.lit(f"c{number}"), F.hex(text.cast("binary")))).otherwise("")
 
 
 def to_doc_id(user_id: Column, kind: T.DataType) -> Column:

@@ -151,6 +151,27 @@ def test_rows_that_differ_in_bytes_that_are_no_utf8_are_not_equal(spark):
     assert len({*found}) == 5
 
 
+@pytest.mark.parametrize(
+    "nested",
+    [
+        "array(text, null)",
+        "named_struct('a b', named_struct('B', text, 'b', raw))",
+        "map(1, array(text))",
+        "map(text, 1)",
+        "array(map(raw, 1))",
+    ],
+)
+def test_rows_that_differ_in_bytes_within_nested_values_are_not_equal(spark, nested):
+    cells = [bytearray(each) for each in (b"\xff", b"\xfe", b"\xff", "\ufffd".encode(), "\ufffdFF".encode(), b"")]
+    raw = spark.createDataFrame([(cell,) for cell in cells], "raw binary")
+    corpus = raw.selectExpr("raw", "cast(raw as string) as text").selectExpr(f"{nested} as note", "'x' as other")
+
+    found = [row.id for row in corpus.select(identify(corpus, id_column="")[0].alias("id")).collect()]
+
+    assert found[0] == found[2]
+    assert len({*found}) == 5
+
+
 def test_rows_a_microsecond_apart_are_not_equal(spark):
     moments = [(datetime(2024, 1, 1, microsecond=number, tzinfo=UTC), "") for number in (0, 1)]
     corpus = spark.createDataFrame(moments, "at timestamp, text string")
