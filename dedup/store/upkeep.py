@@ -116,8 +116,15 @@ def vacuum(tables: Tables, hours: int) -> int:
     """Delete files that no state has named for so many hours, and those that no commit names; return their number.
 
     A writer at work has such files: the hours must be more than the longest takes.
+
+    Raises
+    ------
+    StorageError
+        When the log of a table has lost its end: files that it named pass for files that no commit names.
     """
     state, count = read_state(tables), 0
+    for name in state.segments:
+        Snapshot(tables=tables, state=state).list_files(name)
     withdraw(tables, state, find_orphans(tables, hours))
     for name in (*state.segments, BATCHES):
         count += len(

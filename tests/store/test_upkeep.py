@@ -231,6 +231,17 @@ def test_a_file_that_the_file_system_does_not_give_is_not_called_damaged(tables,
         assert str(told.value) == f"{place}: must be a path that can be read and written ({find_reason(error)})"
 
 
+@pytest.mark.parametrize("name", ["documents", "bands"])
+def test_vacuum_deletes_nothing_where_the_log_of_a_table_has_lost_its_end(tables, name):
+    *_, last = sorted(Path(tables.path, name, "_delta_log").glob("*.json"))
+    content = last.read_bytes()
+    last.unlink()
+    with pytest.raises(StorageError, match=f"{name}: must be a table of Delta Lake"):
+        vacuum(tables, 0)
+    last.write_bytes(content)
+    assert check(tables, mend=False) == []
+
+
 def test_a_file_for_which_memory_lacks_is_not_called_damaged(tables):
     file = Snapshot(tables=tables, state=read_state(tables)).list_files("documents")[0]
     with pytest.raises(MemoryError), tables.read("documents", file):
