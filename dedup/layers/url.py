@@ -67,7 +67,9 @@ class Form:
         scheme = "" if protocol in WEB else protocol
         port = parsed["port"] and ":" + parsed["port"]
         search = self._sort(parsed["search"]) if parsed["search"] else ""
-        return f"{scheme}//{host.lower().removesuffix('.')}{port}{path.rstrip('/')}{search and '?' + search}"
+        # A path without a host may be a name, as in urn:isbn:1, and not begin as urn://isbn:1 does.
+        slashes = "//" if host or path.startswith("/") else ""
+        return f"{scheme}{slashes}{host.lower().removesuffix('.')}{port}{path.rstrip('/')}{search and '?' + search}"
 
     def _sort(self, search: str) -> str:
         parameters = ada_url.URLSearchParams(search)

@@ -68,6 +68,8 @@ def test_addresses_of_one_page_have_one_form(one, other):
         ("http://example.com/b?x=%26y", "http://example.com/b?x=&y"),
         ("http://example.com/b?%E9=1", "http://example.com/b?%E8=1"),
         ("http://example.com../", "http://example.com/"),
+        ("urn:isbn:1", "urn://isbn:1"),
+        ("mailto:example.com", "mailto://example.com"),
     ],
 )
 def test_addresses_of_other_pages_have_others(one, other):
