@@ -108,7 +108,7 @@ def take_table(rows: DataFrame, name: str) -> RowInput:
 
 
 def _check_names(rows: DataFrame) -> None:
-    is_exact = rows.sparkSession.conf.get(CASE) == "true"
+    is_exact = str(rows.sparkSession.conf.get(CASE)).lower() == "true"
     found: dict[str, str] = {}
     for name in rows.columns:
         known = name if is_exact else name.lower()
