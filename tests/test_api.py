@@ -219,10 +219,15 @@ def session(spark):
     """Return a session with settings, a cached table and a job group of its caller's."""
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", "mine")
     spark.conf.set("spark.sql.shuffle.partitions", "4")
+    # As conf/spark-local.conf has them, and an input that is large by that.
+    before = spark.conf.get(running.COMPILED)
+    spark.conf.set(running.COMPILED, "1")
+    spark.conf.set(running.WHOLE_STAGE, "false")
     spark.range(3).cache().count()
     yield spark
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     spark.conf.set("spark.sql.shuffle.partitions", "3")
+    spark.conf.set(running.COMPILED, before)
 
 
 @pytest.mark.classic

@@ -261,7 +261,8 @@ def list_roots(table: DataFrame) -> list[str]:
     A file that was read by its name stands for itself alone, and not for its folder.
     """
     if is_connect(table.sparkSession):
-        with _changed(table.sparkSession, LONGEST, MOST_LETTERS):
+        with restored(table.sparkSession, LONGEST):
+            table.sparkSession.conf.set(LONGEST, MOST_LETTERS)
             told = _explain(table)
         return sorted({path for listed in LOCATION.findall(told) for path in listed.split(", ")})
     plan: Any = table._jdf.queryExecution().analyzed()  # noqa: SLF001 - the plan has no other door
@@ -306,17 +307,17 @@ def estimate_size(rows: DataFrame) -> int:
 
 
 @contextlib.contextmanager
-def _changed(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Give a setting of a session another value for a while."""
+def restored(spark: SparkSession, name: str) -> Iterator[None]:
+    """Give a setting of a session back afterwards."""
     before = spark.conf.get(name, None)
-    spark.conf.set(name, value)
     try:
         yield
     finally:
-        if before is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, before)
+        with contextlib.suppress(Py4JError, OSError):  # stopped meanwhile: that error is the one to see
+            if before is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, before)
 
 
 def _explain(rows: DataFrame) -> str:
@@ -359,13 +360,10 @@ def checkpointed(spark: SparkSession, folder: str) -> Iterator[None]:
         yield
         return
     context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - the folder of before has no other door
-    adaptive, before = spark.conf.getAll.get(ADAPTIVE), context.checkpointDir()
+    before = context.checkpointDir()
     spark.sparkContext.setCheckpointDir(folder)
     try:
-        yield
+        with restored(spark, ADAPTIVE):
+            yield
     finally:
         getattr(context, "checkpointDir_$eq")(before)
-        if adaptive is None:
-            spark.conf.unset(ADAPTIVE)
-        else:
-            spark.conf.set(ADAPTIVE, adaptive)

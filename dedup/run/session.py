@@ -42,6 +42,8 @@ PACKAGE, ENVIRONMENT = "dedup.zip", "environment.tar.gz"
 UMASK = "fs.permissions.umask-mode"
 COMPILED = "spark.dedup.compiledBytes"
 """Setting in conf/spark-local.conf: least bytes of an input for which Spark compiles its plans."""
+WHOLE_STAGE = "spark.sql.codegen.wholeStage"
+"""Setting by which Spark compiles its plans."""
 OLDEST_JAVA = 17
 NEWEST_JAVA = 21 if pyspark.__version__.startswith(("4.0.", "4.1.")) else 25
 """Newest release of Java for Spark; 25 starts Spark 4.1 too, but fails on anything that goes through Arrow."""
@@ -114,13 +116,16 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
 
 
 def suit_session(spark: SparkSession, size: int) -> None:
-    """Let Spark compile its plans for a large input, in a session with the settings of conf/spark-local.conf."""
+    """Let Spark compile its plans for a large input, in a session with the settings of conf/spark-local.conf.
+
+    Whoever calls it gives the setting back.
+    """
     if sessions.is_connect(spark):
         # Its settings are the server's.
         return
     least = spark.conf.get(COMPILED, None)
     if least is not None and size >= int(least):
-        spark.conf.set("spark.sql.codegen.wholeStage", "true")
+        spark.conf.set(WHOLE_STAGE, "true")
 
 
 def close_session(spark: SparkSession) -> None:
