@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.errors import StorageError
+from dedup.files.globs import escape
 from dedup.files.storage import Storage
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def sees(spark: SparkSession, path: str) -> bool:
     # Spark takes a path for a glob, whose own characters stand behind backslashes.
     exact = re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
     try:
-        _ = spark.read.text(exact).schema
+        _ = spark.read.text(escape(path)).schema
     except AnalysisException:
         return False
     return run_tasks(spark, Storage().exists, [path], 1) == [True]

@@ -15,6 +15,15 @@ def is_hidden(name: str) -> bool:
     return name not in (".", "..") and (name.startswith(".") or (name.startswith("_") and "=" not in name))
 
 
+def escape(path: str) -> str:
+    r"""Return the glob of one path, for readers that take every path for a glob: its own characters quoted.
+
+    >>> escape("out[1]")
+    'out\\[1\\]'
+    """
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+
+
 def find_paths(storage: Storage, given: str) -> Iterator[tuple[str, str]]:
     """Return the paths that match an input, each with the folder at which its relative path begins."""
     path = given.rstrip("/") or given

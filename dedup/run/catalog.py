@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from dedup.errors import ConfigError, SchemaError, StorageError
+from dedup.files.globs import escape
 from dedup.files.systems import absolute
 from dedup.run.apart import check_apart
 from dedup.run.faults import find_cause
@@ -144,7 +145,7 @@ class CatalogTables:
         """
         workspace.begin_commit()
         for folder, name in self.names.items():
-            rows = self.spark.read.parquet(f"{workspace.result}/{folder}")
+            rows = self.spark.read.parquet(escape(f"{workspace.result}/{folder}"))
             with _told(name):
                 writer = rows.writeTo(name).using(self.provider).tableProperty(OWNER, self.output)
                 if self._find_owner(name) is None:

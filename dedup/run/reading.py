@@ -1,11 +1,11 @@
 """The tables of a published output, read by Arrow or by Spark when they are asked for."""
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dedup.errors import StorageError
+from dedup.files.globs import escape
 from dedup.files.listing import find_format, list_files
 from dedup.files.storage import Storage, find_result
 
@@ -84,8 +84,7 @@ def open_frame(
         return spark.table(tables[name])
     storage = open_storage(spark)
     output = find_result(storage, output)
-    # Spark takes a path for a glob, whose own characters stand behind backslashes.
-    folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", f"{output}/{name}")
+    folder = escape(f"{output}/{name}")
     first = storage.first_file(folder)
     if name == "removed" and first is None:
         return open_frame(spark, output, "kept", mode).limit(0)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ from dedup.engine.engine import Tally
 from dedup.engine.relations import Fragment, TableScan
 from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import TALLY, Build, Counted, WrittenFiles, read_tallies
+from dedup.files.globs import escape
 from dedup.files.systems import absolute
 from dedup.run.workspace import Workspace
 
@@ -106,10 +106,8 @@ class WorkspaceTables:
             return self._spark.createDataFrame([], schema)
         folder = self._workspace.table(name)
         paths = [folder] if files is None else [f"{folder}/{each['file']}" for each in files]
-        # Spark takes a path for a glob, whose own characters stand behind backslashes.
-        exact = [re.sub(r"([\[\]{}*?\\])", r"\\\1", path) for path in paths]
         reader = self._spark.read.option("parquet.page.verify-checksum.enabled", "true")
-        return (reader.schema(schema) if schema else reader).parquet(*exact)
+        return (reader.schema(schema) if schema else reader).parquet(*map(escape, paths))
 
     def _is_whole(self, name: str, schema: T.StructType, record: dict[str, Any]) -> bool:
         """Tell whether the table of a finished stage has this schema, can be read to its end, and has all rows."""
