@@ -203,6 +203,12 @@ def test_a_name_that_spark_does_not_take_is_refused_before_work(name, words, spa
         run(spark.createDataFrame(ROWS), tmp_path / "out", **{"output.table": name})
 
 
+def test_a_slash_at_the_end_of_a_folder_puts_no_table_into_another():
+    names = catalog.name_tables(load_config(settings={"output.table": "delta.`/data/clean/`"}).output)
+
+    assert [*names.values()] == [f"`delta`.`/data/clean{end}`" for end in ("_removed", "_duplicates", "")]
+
+
 def test_engines_that_write_no_tables_refuse_at_once(tmp_path):
     config = load_config(settings={"output.table": NAME})
     with pytest.raises(ConfigError, match=r"output\.table: needs a table: --table 'parquet\.`/in`' in place of"):

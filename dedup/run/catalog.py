@@ -173,8 +173,9 @@ class CatalogTables:
 
 def name_tables(chosen: Output) -> dict[str, str]:
     """Return the names of the tables of an output, by the folders that their rows are in before."""
-    parts = _parse(chosen.table)
-    return {folder: _quote([*parts[:-1], parts[-1] + end]) for folder, end in FOLDERS[chosen.mode].items()}
+    *place, last = _parse(chosen.table)
+    # After the slash of a folder, the other two would lie within it.
+    return {folder: _quote([*place, last.rstrip("/") + end]) for folder, end in FOLDERS[chosen.mode].items()}
 
 
 def _list_names(kind: T.DataType) -> Iterator[str]:
