@@ -56,7 +56,9 @@ def earlier(_session, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         serve(patch)
         settings = {"output.table": EARLIER, **SEARCH}
-        rows = _session.createDataFrame(ROWS)
+        # A column of a table with a default, which is no part of its rows.
+        default = {"CURRENT_DEFAULT": "0", "EXISTS_DEFAULT": "0"}
+        rows = _session.createDataFrame(ROWS).withMetadata("size", default)
         # Brackets in its name, which Spark's readers take for a glob.
         output = tmp_path_factory.mktemp("earlier") / "out[1]"
         found = deduplicate(rows, output, id_column="id", settings=settings)

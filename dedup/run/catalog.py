@@ -15,7 +15,7 @@ from typing import Self
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from dedup.errors import ConfigError, SchemaError, StorageError
@@ -42,6 +42,8 @@ FOLDERS = {
 
 PART = r"`(?:[^`]|``)+`|\w+"
 """Pattern of a part of a name."""
+RULES = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
+"""Metadata of a column that has a default, which Delta Lake refuses in a table whose feature for it is off."""
 UNNAMED = {*" ,;{}()\n\t="}
 """Characters that names of columns in Delta Lake have not."""
 
@@ -145,7 +147,7 @@ class CatalogTables:
         """
         workspace.begin_commit()
         for folder, name in self.names.items():
-            rows = self.spark.read.parquet(escape(f"{workspace.result}/{folder}"))
+            rows = _read_rows(self.spark, f"{workspace.result}/{folder}")
             with _told(name):
                 writer = rows.writeTo(name).using(self.provider).tableProperty(OWNER, self.output)
                 if self._find_owner(name) is None:
@@ -189,6 +191,18 @@ def _list_names(kind: T.DataType) -> Iterator[str]:
     elif isinstance(kind, T.MapType):
         yield from _list_names(kind.keyType)
         yield from _list_names(kind.valueType)
+
+
+def _read_rows(spark: SparkSession, folder: str) -> DataFrame:
+    """Read the rows of a table, whose columns have the comments of those of the input but none of their rules."""
+    path = escape(folder)
+    fields = [
+        T.StructField(
+            each.name, each.dataType, each.nullable, {key: each.metadata[key] for key in {*each.metadata} - RULES}
+        )
+        for each in spark.read.parquet(path).schema
+    ]
+    return spark.read.schema(T.StructType(fields)).parquet(path)
 
 
 def _parse(name: str) -> list[str]:
