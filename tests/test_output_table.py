@@ -192,6 +192,25 @@ def test_a_column_that_delta_lake_does_not_take_is_refused_before_work(rows, tmp
         run(rows.withColumn("meta", F.array(F.struct(F.lit(1).alias("a b")))), tmp_path / "out")
 
 
+@pytest.mark.parametrize(("mode", "names"), [("annotate", ["id", "a b"]), ("ids", ["id"]), ("weights", [])])
+def test_columns_that_no_table_has_may_have_any_name(mode, names, rows, tmp_path, monkeypatch):
+    seen = []
+
+    def check(_, schema):
+        seen.extend(schema.names)
+        raise InterruptedError
+
+    monkeypatch.setattr(catalog.CatalogTables, "check_columns", check)
+    with pytest.raises(InterruptedError):
+        run(
+            rows.select("id", F.col("text").alias("a b")),
+            tmp_path / "out",
+            **{"input.text_column": "a b", "output.mode": mode},
+        )
+
+    assert seen == names
+
+
 @pytest.mark.usefixtures("rows")
 @pytest.mark.parametrize(
     ("name", "words"),

@@ -6,6 +6,7 @@ from functools import partial
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from dedup.engine import sessions
 from dedup.engine.components import Connecting
@@ -101,7 +102,9 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
     if job.foreign_tables:
         rows = add_foreign(rows, [reading(each) for each in job.foreign_tables.values()])
     if tables is not None:
-        tables.check_columns(table.schema)
+        # Ids alone are written of other columns nothing, and with weights the ids have a name of their own.
+        written = {"ids": [chosen.id_column], "weights": []}.get(config.output.mode, table.columns)
+        tables.check_columns(T.StructType([field for field in table.schema if field.name in written]))
     output = RowOutput(
         config=config,
         rows=table,
