@@ -130,6 +130,17 @@ def test_an_earlier_result_stays_unless_it_is_to_be_replaced(rows, spark, tmp_pa
     assert spark.table(EARLIER).count() > 0
 
 
+@pytest.mark.usefixtures("earlier")
+def test_a_table_that_is_read_is_not_replaced_under_another_name(rows, spark, tmp_path):
+    given = {"output.table": f"default.{EARLIER.upper()}", **SEARCH}
+    for table, without in ((spark.table(EARLIER), []), (rows, [f"{EARLIER}_removed"])):
+        settings = given | {"input.without": without}
+        with pytest.raises(ConfigError, match=r"output\.table: .* must be no table that the run reads"):
+            deduplicate(table, tmp_path / "out", id_column="id", overwrite=True, settings=settings)
+
+    assert spark.table(EARLIER).count() > 0
+
+
 @pytest.mark.classic
 def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_run(rows, spark, tmp_path, monkeypatch):
     rows.write.parquet(str(tmp_path / "in"))

@@ -53,12 +53,14 @@ FILE_STATUS = re.compile(
     r"\{path=(?P<path>.*?); isDirectory=false; length=(?P<length>\d+);.*?modification_time=(?P<changed>\d+)", re.DOTALL
 )
 """Words in which Hadoop's FileStatus describes a file."""
-_ROOTS: tuple[Callable[[Any], Any], ...] = (
-    lambda leaf: leaf.relation().location().rootPaths(),
-    lambda leaf: leaf.table().fileIndex().rootPaths(),
-    lambda leaf: leaf.tableMeta().storage().locationUri().toList(),
+_ROOTS: tuple[Callable[[Any], str], ...] = (
+    lambda leaf: leaf.relation().location().rootPaths().mkString("\0"),
+    lambda leaf: leaf.table().fileIndex().rootPaths().mkString("\0"),
+    lambda leaf: leaf.tableMeta().storage().locationUri().toList().mkString("\0"),
+    lambda leaf: leaf.table().table().location(),
 )
-"""Functions that return the paths of a plan's leaf: in Spark's readers, their second version, and Hive's tables."""
+"""Functions that return the paths of a plan's leaf: in Spark's readers, their second version, Hive's tables, and those
+of Iceberg."""
 
 _cores: dict[str, int] = {}
 """Cores of Connect servers, by their sessions."""
@@ -150,8 +152,6 @@ def run_tasks(spark: SparkSession, work: Callable[[Item], Value], items: Sequenc
 
 def sees(spark: SparkSession, path: str) -> bool:
     """Tell whether a server and its Python workers see a file that a client has written."""
-    # Spark takes a path for a glob, whose own characters stand behind backslashes.
-    exact = re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
     try:
         _ = spark.read.text(escape(path)).schema
     except AnalysisException:
@@ -271,7 +271,7 @@ def list_roots(table: DataFrame) -> list[str]:
     for number in range(leaves.size()):
         for roots in _ROOTS:
             with contextlib.suppress(Py4JError):  # a leaf of another kind has no such method
-                found |= {*roots(leaves.apply(number)).mkString("\0").split("\0")} - {""}
+                found |= {*roots(leaves.apply(number)).split("\0")} - {""}
     return sorted(found)
 
 

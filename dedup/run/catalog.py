@@ -8,7 +8,7 @@ Until then rows are files beside the output, as those of any run. Each table is 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
@@ -18,6 +18,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from dedup.engine import sessions
 from dedup.errors import ConfigError, SchemaError, StorageError
 from dedup.files.globs import escape
 from dedup.files.systems import absolute
@@ -59,6 +60,8 @@ class CatalogTables:
     is_path: bool
     """Whether the names are folders, as delta.`/folder`."""
     output: str
+    read: Collection[str]
+    """Paths of all that the run reads, as far as Spark knows them."""
 
     @classmethod
     def open(cls, spark: SparkSession, job: Job) -> Self | None:
@@ -95,7 +98,9 @@ class CatalogTables:
                 raise StorageError(f"output.table: {config.output.table} must be in a database that exists; create it")
             if config.input.table and parts == _parse(config.input.table):
                 raise ConfigError(f"output.table: must not be the input (got {config.output.table})")
-        return cls(spark=spark, names=names, provider=provider, is_path=is_path, output=absolute(job.output))
+        return cls(
+            spark=spark, names=names, provider=provider, is_path=is_path, output=absolute(job.output), read=job.read
+        )
 
     def check_columns(self, schema: T.StructType) -> None:
         """Refuse names of columns that the catalog does not take.
@@ -122,6 +127,8 @@ class CatalogTables:
         ------
         StorageError
             When a table may not be replaced, with the first such.
+        ConfigError
+            When the run reads it, under whatever name.
         """
         for name in self.names.values():
             owner, is_free = self._find_owner(name), True
@@ -133,6 +140,8 @@ class CatalogTables:
                     f"output.table: {name} must be missing or a table that dedup made (it is there, without the "
                     f"property {OWNER}); choose another name"
                 )
+            if owner is not None and not {*self.read}.isdisjoint(sessions.list_roots(self.spark.table(name))):
+                raise ConfigError(f"output.table: {name} must be no table that the run reads (it is); name another")
             is_left = workspace.is_committing and owner == self.output
             if owner is not None and not (overwrite or is_left):
                 raise StorageError(f"output.table: {name} must not exist yet (it does); pass --overwrite to replace it")
