@@ -443,6 +443,47 @@ def test_a_document_that_a_layer_removes_by_itself_is_not_told_as_its_copies_are
     assert "alike" not in to_text(found, Style()) + to_text(explain(result, "1", "2"), Style())
 
 
+@pytest.mark.parametrize("mode", ["filter", "ids"])
+def test_a_chain_leads_through_a_document_that_a_later_layer_removed(tmp_path, mode):
+    texts = [" ".join(f"other{number}" for number in range(60)), *(" ".join([*WORDS, end]) for end in "ab")]
+    urls = ["http://a.example/1", "http://a.example/1", "http://a.example/2"]
+    pq.write_table(pa.table({"id": [0, 1, 2], "text": texts, "url": urls}), tmp_path / "in.parquet")
+    settings = ["input.id_column=id", 'layers=["near", "url"]', "url.column=url", f"output.mode={mode}"]
+    job = Job(
+        inputs=[str(tmp_path / "in.parquet")], output=str(tmp_path / "out"), config=load_config(None, None, settings)
+    )
+    run_in_memory(job)
+    result = PublishedOutput(str(tmp_path / "out"))
+
+    found = explain(result, "2")
+
+    assert [(pair.left_id, pair.right_id) for pair in found.chain] == [(2, 1), (1, 0)]
+    assert found.chain[1].verdict == "layer url: url"
+    assert "2 -> 1 -> 0" in to_text(found, Style())
+    assert [(each.id, each.steps) for each in explain(result, "0").removed] == [(1, 0), (2, 0)]
+
+
+def test_a_document_whose_like_went_with_nobody_kept_is_told_by_it(run_on, tmp_path):
+    quiz = tmp_path / "quiz.jsonl"
+    quiz.write_text(json.dumps({"question": " ".join(WORDS[20:33])}))
+    sets = f'contamination.sets=["quiz:question:{quiz}"]'
+    rows = {1: " ".join(WORDS), 2: " ".join([*WORDS[:25], "other", *WORDS[26:]])}
+    result = run_on(rows, 'layers=["near", "contamination"]', sets)
+
+    found = explain(result, "2")
+
+    assert [(pair.left_id, pair.right_id) for pair in found.chain] == [(2, 1)]
+    assert found.notes[0] == "1 was removed by the layer contamination: contaminated"
+
+
+def test_a_text_equal_to_one_that_a_later_layer_removed_is_not_told_as_equal_to_the_one_kept(run_on):
+    texts = [" ".join([*WORDS, end]) for end in "ab"]
+    found = explain(run_on({0: texts[0], 1: texts[1], 5: texts[1]}, 'layers=["exact", "near"]'), "5")
+
+    assert found.direct.verdict == "layer exact: equal, with it or with a document that a later layer removed for it"
+    assert [(pair.left_id, pair.right_id) for pair in found.chain] == [(5, 1), (1, 0)]
+
+
 def test_a_document_of_another_corpus_is_told_by_its_own_id(run_on, tmp_path):
     text = " ".join(WORDS)
     pq.write_table(pa.table({"id": [15], "text": [text]}), tmp_path / "other.parquet")

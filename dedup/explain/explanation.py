@@ -216,27 +216,51 @@ def _explain_dropped(result: PublishedOutput, found: Explanation) -> Explanation
 
 
 def _explain_removed(result: PublishedOutput, found: Explanation, reached: Collection[Any]) -> Explanation:
-    if found.representative_id is None:
+    edges, kept, later = _edges_of(result, reached), found.representative_id, _list_later(result, found)
+    ids = [] if kept is None else Graph(edges).chain(found.id, kept)
+    if not ids:
+        chains = (Graph(edges).chain(found.id, each) for each in later)
+        ids = min(filter(None, chains), key=lambda chain: (len(chain), chain), default=[])
+    if kept is None and (found.is_dropped or not ids):
         return _explain_dropped(result, found)
-    edges = _edges_of(result, reached)
-    ids = Graph(edges).chain(found.id, found.representative_id)
     known = _recorded(edges.to_pylist())
-    links = [*pairwise(ids)]
-    rows = result.find({found.id, found.representative_id, *ids})
+    through = ids[-1] if ids and ids[-1] != kept else None
+    rows = result.find({found.id, *ids} | ({kept} - {None}))
     texts = _texts(result, rows)
-    chain = [_pair(result, texts, link, known[link], is_edge=True) for link in links]
-    ends = (found.id, found.representative_id)
+    chain = [_pair(result, texts, link, known[link], is_edge=True) for link in pairwise(ids)]
+    if kept is None:
+        notes = (f"{through} was removed by the {later[through]}", *_notes(result, texts, ids, chain))
+        return replace(found, chain=tuple(chain), notes=notes)
+    if through is not None:
+        link = _pair(result, texts, (through, kept), None, is_edge=False)
+        chain.append(replace(link, verdict=later[through]))
+    ends = (found.id, kept)
     row = result.duplicates.filter(pc.field("id") == found.id).slice(0, 1)
-    direct = _pair(result, texts, ends, row["jaccard"][0].as_py(), is_edge=ends in known)
+    measured = row["jaccard"][0].as_py()
+    direct = _pair(result, texts, ends, measured, is_edge=ends in known)
     if found.layer != NEAR:
         cosine = result.find_cosine(*ends)
-        told = found.kind if cosine is None else f"cosine {cosine:.4f}"
-        direct = replace(direct, verdict=f"layer {found.layer}: {told}")
-    notes = _notes(result, texts, [found.id, *ids], [*chain, direct])
-    other = found.representative_id
-    if result.config.input.without and isinstance(other, int) and other < 0 and other not in rows:
-        notes = (f"{other} is document {-1 - other} of --without", *notes)
+        told = f"layer {found.layer}: {found.kind if cosine is None else f'cosine {cosine:.4f}'}"
+        if later and cosine is None and (measured is None or (found.layer == "exact" and measured < 1)):
+            told += ", with it or with a document that a later layer removed for it"
+        direct = replace(direct, verdict=told)
+    notes = _notes(result, texts, [found.id, kept, *ids], [*chain, direct])
+    if result.config.input.without and isinstance(kept, int) and kept < 0 and kept not in rows:
+        notes = (f"{kept} is document {-1 - kept} of --without", *notes)
     return replace(found, chain=tuple(chain), direct=direct, notes=notes)
+
+
+def _list_later(result: PublishedOutput, found: Explanation) -> dict[Any, str]:
+    """Return what later layers have removed for the same document, or for none as well, and why.
+
+    A document may have gone for one of them, and then been named to go for the one that stays.
+    """
+    layers, kept = result.config.layers, pc.field("representative_id")
+    rows = result.duplicates.filter(
+        pc.field("layer").isin(pa.array(layers[layers.index(found.layer) + 1 :], pa.string()))
+        & (kept.is_null() if found.representative_id is None else kept == found.representative_id)
+    )
+    return {row["id"]: f"layer {row['layer']}: {row['kind']}" for row in rows.to_pylist()}
 
 
 def _explain_kept(result: PublishedOutput, found: Explanation, reached: Collection[Any]) -> Explanation:

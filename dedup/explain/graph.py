@@ -36,10 +36,10 @@ class Graph:
         return np.where(is_alone, -1 - np.arange(places.size), found), np.bincount(groups)[found]
 
     def steps(self, ids: pa.ChunkedArray, sources: pa.ChunkedArray) -> Integers:
-        """Return the number of edges from each document to the nearest source; 0 without an edge."""
+        """Return the number of edges from each document to the nearest source; 0 where none leads there."""
         places, starts = self.numbers(ids), np.unique(self.numbers(sources))
         counted = count_steps(self.left, self.right, len(self.ids), starts[starts >= 0])
-        return np.where(places < 0, 0, counted[places] if counted.size else 0)
+        return np.where(places < 0, 0, np.maximum(counted, 0)[places] if counted.size else 0)
 
     def chain(self, start: Any, end: Any) -> list[Any]:  # noqa: ANN401 - integers or strings
         """Return the ids of the strongest among the shortest chains; empty without one."""

@@ -88,8 +88,9 @@ def _head(found: Explanation) -> Iterator[str]:
         yield _field("directly", found.direct.verdict)
     if found.chain:
         yield _field("chain", " -> ".join([str(found.id), *(str(pair.right_id) for pair in found.chain)]))
-    if len(found.chain) > 1:
-        weakest = min(found.chain, key=lambda pair: pair.jaccard or 0)
+    measured = [pair for pair in found.chain if pair.jaccard is not None]
+    if len(found.chain) > 1 and measured:
+        weakest = min(measured, key=lambda pair: pair.jaccard or 0)
         yield _field("weakest link", f"{weakest.left_id} -> {weakest.right_id}, Jaccard {weakest.jaccard:.4f}")
     for note in found.notes:
         yield _field("note", note)

@@ -31,7 +31,7 @@ class Removal:
     layer: str
     representative_id: Any
     steps: int
-    """Edges of the shortest chain between the two; 0 between equal rows."""
+    """Edges of the shortest chain between the two; 0 between equal rows, and where edges do not lead there."""
     jaccard: float | None
     """Similarity of the two documents; None where the layer did not measure it."""
 
@@ -79,7 +79,7 @@ class Explanation:
     profile: str = ""
     """Profile of the document; empty without profiles, or where its row is not stored."""
     chain: tuple[Pair, ...] = ()
-    """Edges to the document kept, or to the other one asked for."""
+    """Edges to the document kept, or to the other one asked for; the last may be a removal by a later layer."""
     direct: Pair | None = None
     """Comparison of the document with the one kept, or with the other one asked for."""
     removed: tuple[Removal, ...] = ()
