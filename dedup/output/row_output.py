@@ -131,7 +131,7 @@ class RowOutput:
         elif gone in {0, found.rows}:
             # One of the two folders would be missing; an empty table can at least be read.
             empty, other = ("kept", "removed") if gone else ("removed", "kept")
-            self._save(empty, self.rows.limit(0))
+            self._save(empty, (rows if gone else self.rows).limit(0))
             self._save(other, observed.drop(names[0], *(added if gone else ())))
         elif added:
             # Files of one write have the same columns, and the rows removed are to be as they were.

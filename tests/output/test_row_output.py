@@ -207,6 +207,17 @@ def test_a_table_of_which_all_rows_go_leaves_an_empty_one(spark, tmp_path):
     assert rows(removed) == rows(table)
 
 
+def test_a_table_of_which_all_rows_go_has_the_columns_that_are_merged(spark, tmp_path):
+    spark.createDataFrame([(1, "one text"), (2, "one text")], "id long, text string").write.parquet(f"{tmp_path}/in")
+    settings = {"input.table": f"parquet.`{tmp_path}/in`", "input.id_column": "id"}
+    config = load_config(settings=settings | {"keep.drop": "all", "keep.merge": ["count", "texts:text"]})
+    run(spark, Job(inputs=[], output=f"{tmp_path}/out", config=config))
+
+    kept, removed = (spark.read.parquet(f"{tmp_path}/out/{name}") for name in ("kept", "removed"))
+    assert (kept.columns, kept.count()) == (["id", "text", "dedup_count", "dedup_texts"], 0)
+    assert (removed.columns, removed.count()) == (["id", "text"], 2)
+
+
 def test_rows_that_are_others_each_time_are_told_as_such(spark, tmp_path):
     # A plan that does not say so.
     now = spark.createDataFrame([("copy",)] * 3, "text string").withColumn("time", F.current_timestamp())
