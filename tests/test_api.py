@@ -140,6 +140,17 @@ def test_text_files_are_read_as_path_and_text(tmp_path):
     assert sorted((row["path"], row["text"]) for row in kept) == [("a.txt", WORDS), ("c.txt", "other")]
 
 
+def test_rows_whose_columns_share_a_name_are_refused_as_a_dataset_in_a_line(tmp_path):
+    rows = pa.table([[1, 2], ["a text", "another"], ["x", "y"], ["x", "y"]], names=["id", "text", "note", "note"])
+    pq.write_table(rows, tmp_path / "in.parquet")
+    result = dedup.deduplicate(tmp_path / "in.parquet", tmp_path / "out", id_column="id", engine="memory")
+
+    with pytest.raises(
+        dedup.StorageError, match=r"kept/in.parquet: must be of columns that an Arrow dataset takes .*duplicate"
+    ):
+        _ = result.kept
+
+
 def test_modes_part_the_rows_as_far_as_they_are_written(source):
     annotated = dedup.deduplicate(source, id_column="id", output__mode="annotate", engine="memory")
     assert (ids(annotated.kept), ids(annotated.removed)) == (KEPT, REMOVED)

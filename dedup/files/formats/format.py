@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dedup.errors import DataError, SchemaError
+from dedup.errors import DataError, SchemaError, StorageError
 from dedup.files.columns import Columns, check, require_type
 from dedup.files.delete_spans import Spans
 from dedup.files.storage import OutputFile, Storage
@@ -314,7 +314,13 @@ class Format(ABC):
         return None
 
     def open_dataset(self, files: Sequence[InputFile]) -> "ds.Dataset":
-        """Return files as an Arrow dataset."""
+        """Return files as an Arrow dataset.
+
+        Raises
+        ------
+        StorageError
+            When Arrow takes none of them, as where two columns have one name.
+        """
         # It imports pandas where that is installed, which takes a third of a second.
         import pyarrow.dataset as ds  # noqa: PLC0415
 
@@ -322,7 +328,11 @@ class Format(ABC):
             rows = [rows for file in files for _, rows in self.read_rows(file)]
             return ds.dataset(pa.concat_tables(rows, promote_options="permissive"))
         paths = [resolve(file.path)[1] for file in files]
-        return ds.dataset(paths, filesystem=resolve(files[0].path)[0], format=self.dataset)
+        try:
+            return ds.dataset(paths, filesystem=resolve(files[0].path)[0], format=self.dataset)
+        except pa.ArrowInvalid as error:
+            rule = f"must be of columns that an Arrow dataset takes ({find_reason(error)}); read its files one by one"
+            raise StorageError(f"{redact(files[0].path)}: {rule}") from error
 
     def create(self, stream: OutputFile, schema: pa.Schema) -> AbstractContextManager[Write]:
         """Open a writer of a new file for rows of a schema.
