@@ -153,7 +153,11 @@ class Chain(Generic[Rows]):
         """Return all removals, those of earlier layers in favour of what stays."""
         if self.removals is None or found.removals is None:
             return found.removals if self.removals is None else self.removals
-        known = [each for each in (found.removals, found.kept, found.earlier) if each is not None]
+        schema = arrow.removals(self.engine.id_type)
+        kept = found.kept
+        if kept is None:
+            kept = self.engine.map(found.removals, partial(_keep, schema=schema), schema)
+        known = [each for each in (found.removals, kept, found.earlier) if each is not None]
         return self.engine.concat(self._follow(layer, self.removals, *known), found.removals)
 
     def follow(self, name: str, known: Rows) -> Self:
@@ -230,6 +234,14 @@ def _add_up(steps: Mapping[str, Layered]) -> Layered:
         spans=sum(each.spans for each in every),
         details={name: each.details for name, each in steps.items() if each.details},
     )
+
+
+def _keep(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Yield the documents in whose favour some are removed, in the form of REMOVALS."""
+    for batch in batches:
+        known = batch.filter(batch["representative_id"].is_valid())
+        ids = known["representative_id"]
+        yield conform(known, schema, doc_id=to_doc_ids(ids), id=ids, kind=KEPT)
 
 
 def _note_role(batches: Batches, *, role: int, schema: pa.Schema) -> Batches:

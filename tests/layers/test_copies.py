@@ -142,6 +142,22 @@ def test_whoever_is_named_stays_though_a_later_layer_removes_who_was_first(tmp_p
     assert [(step["layer"], step["documents"]) for step in report["layers"]] == [("exact", 2), ("near", 1)]
 
 
+@pytest.mark.parametrize("layers", ['["near","url"]', '["exact","url"]', '["url","near"]'])
+def test_all_that_are_removed_for_one_document_have_one_component(tmp_path, layers):
+    urls = ["http://a.example", "http://a.example", "http://b.example", "http://c.example"]
+    texts = [f"{WORDS} alone", WORDS, WORDS, "another"]
+    rows = [
+        {"id": n, "text": text, "url": url, "rank": n % 2}
+        for n, (text, url) in enumerate(zip(texts, urls, strict=True))
+    ]
+    options = ("url.column=url", "input.id_column=id", 'keep.order=["highest:rank"]', "threshold=0.99")
+    kept, removals, _ = run(tmp_path, rows, f"layers={layers}", *options)
+
+    assert [row["id"] for row in kept] == [1, 3]
+    assert {(row["id"], row["representative_id"]) for row in removals} == {(0, 1), (2, 1)}
+    assert len({row["component_id"] for row in removals}) == 1
+
+
 def test_a_column_of_addresses_that_is_none_is_refused_by_its_own_setting(tmp_path, capfd):
     (tmp_path / "in.jsonl").write_text('{"id": 1, "text": "a"}\n')
     arguments = ["--input", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out"), "--set", "engine=memory"]
