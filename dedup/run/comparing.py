@@ -24,6 +24,7 @@ from dedup.run.opening import check_unchanged, choose_cores, list_input, open_in
 from dedup.run.profiles import list_parts
 from dedup.run.search import set_up
 from dedup.settings.alerts import Alerts
+from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.settings.rules import require_text
 from dedup.store.adding import Arrival, grow
@@ -97,6 +98,8 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
                     "they have removed: give the files"
                 )
         files = {name: path for name, path in snapshots.items() if name not in opened}
+        if not files:
+            _check_settings(opened, config)
         for name, path in files.items():
             _check_files(path, name, config)
         for number, (name, path) in enumerate(files.items()):
@@ -105,6 +108,26 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
         if output is not None:
             _write(found, next(iter(opened.values())).state.search.threshold, storage, output)
     return found
+
+
+def _check_settings(stores: Mapping[str, Snapshot], config: Config) -> None:
+    """Refuse a threshold and hashing that are not those of the stores, where no file is read with them.
+
+    The defaults stand for those of the stores.
+    """
+    usual, given = (
+        {"threshold": each.threshold, **list_parts(_pick(each))[0].spec.to_dict()}
+        for each in (Config(), replace(config, profile=()))
+    )
+    chosen = [name for name in given if getattr(config.lsh, name, None) != "auto"]
+    changed = [name for name in chosen if given[name] != usual[name]]
+    for store, snapshot in stores.items():
+        own = {**HashSpec(**snapshot.state.spec).to_dict(), "threshold": snapshot.state.search.threshold}
+        for name in changed:
+            if given[name] != own[name]:
+                raise ConfigError(
+                    f"--against {store}: {name} must be {own[name]!r}, as in the store (got {given[name]!r})"
+                )
 
 
 def _check_files(path: str, name: str, config: Config) -> None:

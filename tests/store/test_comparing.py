@@ -158,6 +158,13 @@ def test_batches_of_a_store_are_compared_by_the_command(tmp_path, capsys):
         ["a", "4", "50.0%", "50.0%"],
         ["b", "2", "50.0%", "0.0%"],
     ]
+    for given, words in (
+        (["--threshold", "0.7"], "threshold must be 0.8, as in the store (got 0.7)"),
+        (["--shingle-size", "3"], "shingle_size must be 5, as in the store (got 3)"),
+        (["--set", "lsh.bands=4"], "bands must be 21, as in the store (got 4)"),
+    ):
+        assert cli.main(["--against", tables.path, *given]) == 2
+        assert f"--against one: {words}" in capsys.readouterr().err
     path = write(tmp_path / "x.parquet", {1: TEXT})
     arguments = ["--against", tables.path, "--against", path, "--id-column", "id"]
     assert cli.main(arguments) == 0
