@@ -109,7 +109,7 @@ class Lock:
         Raises
         ------
         StorageError
-            When it is no lock, but somebody else's file or folder.
+            When it is no lock, but somebody else's file or folder, or the storage does not give it.
         """
         content = ""
         for number in range(1, READS + 1):
@@ -120,6 +120,8 @@ class Lock:
                 if not self._storage.exists(self._path):
                     return None
                 if number == READS:
+                    if isinstance(error, StorageError) and not self._storage.is_folder(self._path):
+                        raise
                     raise self._refuse() from error
             except UnicodeDecodeError:
                 return {}
