@@ -14,12 +14,24 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from dedup.errors import StorageError
-from dedup.files.systems import OBJECT_STORES, absolute, read_azure_key, redact, redact_text, resolve, split_url
+from dedup.files.systems import (
+    FULL,
+    OBJECT_STORES,
+    absolute,
+    read_azure_key,
+    readable,
+    redact,
+    redact_text,
+    resolve,
+    split_url,
+)
 from dedup.store.folder import TRIES, Conflict, File, list_named, narrow
 from dedup.store.schemas import BATCHES, SEGMENT
 
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
 """Escape sequences that paint the messages of Delta Lake."""
+SYSTEM = re.compile(r"\(os error (\d+)\)")
+"""End of a message of this machine's file system, with the number of the error."""
 TRANSACTION = "dedup"
 """Name of the one line of commits to `batches`: two that follow the same commit exclude each other."""
 
@@ -71,11 +83,12 @@ class Log:
             if not actions:
                 return int(table.version())
             try:
-                with narrow(self.path):
+                with self._told(name), narrow(self.path):
                     table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
             except CommitFailedError:
                 continue
-            table.update_incremental()
+            with self._told(name):
+                table.update_incremental()
             return int(table.version())
         raise StorageError(f"{redact(self.path)}/{name}: {TRIES} other writers were first; repeat the command")
 
@@ -90,11 +103,17 @@ class Log:
         once = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(TRANSACTION, number)])
         table = self.open(BATCHES, version)
         try:
-            with narrow(self.path):
+            with self._told(BATCHES), narrow(self.path):
                 actions: list[AddAction | RemoveAction] = [_add(file), *map(_remove, replaced)]
                 table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=once)
         except CommitFailedError as error:
             raise Conflict from error
+
+    def vacuum(self, name: str, hours: int) -> int:
+        """Delete files that no version of a table has named for so many hours; return their number."""
+        table = self.open(name)
+        with self._told(name):
+            return len(table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True))
 
     def _uri(self, name: str) -> str:
         # Files are read and written by another client, which knows fewer places.
@@ -105,13 +124,19 @@ class Log:
 
     @contextlib.contextmanager
     def _told(self, name: str) -> Iterator[None]:
-        """Turn what Delta Lake says of a table into a StorageError that names it."""
+        """Turn what Delta Lake says of a table into a StorageError that names it; a conflict stays one."""
         try:
             yield
+        except CommitFailedError:
+            raise
         except TableNotFoundError as error:
             raise StorageError(f"{redact(self.path)}: must be a store (it has no table {name!r})") from error
         except (DeltaError, OSError) as error:
             reason = " ".join(COLOUR.sub("", redact_text(str(error))).split())
+            number = SYSTEM.search(reason)
+            if number and int(number[1]) in FULL:
+                with readable(f"{self.path}/{name}"):
+                    raise OSError(int(number[1]), reason) from error
             raise StorageError(f"{redact(self.path)}/{name}: must be a table of Delta Lake ({reason})") from error
 
 

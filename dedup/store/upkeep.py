@@ -127,9 +127,7 @@ def vacuum(tables: Tables, hours: int) -> int:
         Snapshot(tables=tables, state=state).list_files(name)
     withdraw(tables, state, find_orphans(tables, hours))
     for name in (*state.segments, BATCHES):
-        count += len(
-            tables.open(name).vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
-        )
+        count += tables.log.vacuum(name, hours)
         if is_local(tables.path):
             for folder in Path(resolve(tables.path)[1], name).glob(f"{SEGMENT}=*"):
                 # A writer may be about to fill it.

@@ -1,5 +1,6 @@
 """Where Delta Lake is asked for a table, and what it says where it cannot answer."""
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -7,7 +8,9 @@ from deltalake.exceptions import DeltaError
 from dedup.errors import StorageError
 from dedup.files.systems import _connect_of
 from dedup.store import log
+from dedup.store.folder import File
 from dedup.store.log import Log
+from dedup.store.schemas import BATCHES
 
 
 @pytest.fixture
@@ -74,3 +77,30 @@ def test_a_table_that_cannot_be_made_is_named(tmp_path, monkeypatch):
 
     with pytest.raises(StorageError, match=f"{tmp_path}/batches: must be a table of Delta Lake"):
         Log(str(tmp_path)).create("batches", log.pa.schema([("a", log.pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("\x1b[31m↳\x1b[0m No space left on device (os error 28)\n", "no space is left on the disk of {}; make some"),
+        ("Read-only file system (os error 30)", r"{}: must be a table of Delta Lake \(Read-only"),
+        ("Generic S3 error: refused", r"{}: must be a table of Delta Lake \(Generic S3 error: refused\)"),
+    ],
+)
+def test_a_disk_that_takes_no_commit_is_told_in_a_line(tmp_path, monkeypatch, said, words):
+    def refuse(*_, **__):
+        raise OSError(said)
+
+    file = File(path="a.parquet", size=1, segment="", rows=1)
+    own = Log(str(tmp_path))
+    for name in ("bands", BATCHES):
+        own.create(name, pa.schema([("number", pa.int64())]))
+    for method in ("create_write_transaction", "vacuum"):
+        monkeypatch.setattr(DeltaTable, method, refuse)
+    for name, act in (
+        ("bands", lambda: own.commit("bands", [file], [])),
+        ("bands", lambda: own.vacuum("bands", 0)),
+        (BATCHES, lambda: own.commit_state(0, 1, file)),
+    ):
+        with pytest.raises(StorageError, match=f"^{words.format(tmp_path / name)}"):
+            act()
