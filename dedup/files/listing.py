@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from dedup.files.systems import absolute, is_local, redact, resolve
 
 COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
 """Endings of compressed lines and texts, with pyarrow's names of the compressions."""
+ADVICE = r"; (mend them, or )?pass --[^;]*$"
+"""Pattern of the end of an error that names options of --input alone."""
 UNREADABLE = ("snappy", "xz", "zip", "br")
 """Endings of compressions that are not supported."""
 
@@ -65,7 +68,7 @@ def naming(option: str) -> Iterator[None]:
     try:
         yield
     except (StorageError, DataError) as error:
-        raise type(error)(str(error).partition("; ")[0].replace("--input", option, 1)) from error
+        raise type(error)(re.sub(ADVICE, "", str(error)).replace("--input", option, 1)) from error
 
 
 def part_formats(files: Iterable[InputFile]) -> Iterator[tuple[Format, list[InputFile]]]:

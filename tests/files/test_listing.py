@@ -5,7 +5,7 @@ import os
 import pytest
 
 from dedup.errors import StorageError
-from dedup.files.listing import list_files
+from dedup.files.listing import list_files, naming
 
 KNOWN = "parquet, arrow, orc, jsonl, csv or text"
 
@@ -119,6 +119,23 @@ def test_a_folder_that_a_link_leads_to_again_is_read_once(tmp_path):
 
     with pytest.raises(StorageError, match=r"each file once \(got .*a\.jsonl as .*a\.jsonl from"):
         listed(tmp_path, "data")
+
+
+def test_errors_that_name_another_option_are_whole_but_for_advice_on_that_of_the_input(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "none").mkdir()
+    place(tmp_path, "a; b.dat")
+
+    for given, words in (
+        (
+            "none",
+            "must be a file, a folder of files or a glob (it has no file to read; names that begin with . or _ are",
+        ),
+        ("a; b.dat", "its format cannot be guessed from 'a; b.dat'"),
+    ):
+        with pytest.raises(StorageError) as caught, naming("--sample"):
+            list_files([given])
+        assert str(caught.value).removesuffix(" hidden)") == f"--sample {given}: {words}"
 
 
 def test_names_that_collide_get_their_roots_in_front(tmp_path):
