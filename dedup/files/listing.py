@@ -169,10 +169,10 @@ def _find(storage: Storage, given: str) -> Iterator[_Found]:
 
 
 def _check_links(folder: str) -> None:
-    """Refuse links to folders that they lie in, which a listing would follow for ever."""
-    for place, names, _ in os.walk(folder):
+    """Refuse links to folders that they lie in, by way of other links too, which a listing would follow for ever."""
+    for place, names, _ in os.walk(folder, followlinks=True):
         for path in (Path(place, name) for name in names):
-            if path.is_symlink() and path.resolve() in {(own := Path(place).resolve()), *own.parents}:
+            if path.is_symlink() and any(map(path.samefile, (*path.parents, *path.parent.resolve().parents))):
                 raise StorageError(
                     f"--input {redact(str(path))}: must lead elsewhere than to a folder that it lies in "
                     f"({redact(str(path.resolve()))})"

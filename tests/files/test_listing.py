@@ -113,6 +113,16 @@ def test_links_to_a_folder_that_they_lie_in_are_refused_before_they_are_followed
         listed(tmp_path, "data")
 
 
+def test_links_that_lead_to_each_other_are_refused_before_they_are_followed(tmp_path):
+    place(tmp_path, "data/a/a.jsonl", "data/b/b.jsonl", "out/c.jsonl")
+    for name, other in (("data/a/one", "data/b"), ("data/b/two", "data/a"), ("data/out", "out"), ("out/up", ".")):
+        (tmp_path / name).symlink_to(tmp_path / other)
+
+    for folder in ("data", "data/out"):
+        with pytest.raises(StorageError, match=r"--input .*/(one|two|up)[^ ]*: must lead elsewhere than to a folder"):
+            listed(tmp_path, folder)
+
+
 def test_a_folder_that_a_link_leads_to_again_is_read_once(tmp_path):
     place(tmp_path, "data/sub/a.jsonl")
     (tmp_path / "data" / "again").symlink_to(tmp_path / "data" / "sub")
