@@ -189,7 +189,8 @@ def read_rows(
         columns["text_bytes"] = pc.binary_length(columns["text"]).fill_null(0).cast(pa.int64())
         columns["order_keys"] = join_keys(keys, count)
         columns["merged"] = join_texts(merged, count)
-        columns["vector"] = to_vectors(columns["vector"]) if "vector" in columns else pa.nulls(count, pa.binary())
+        vectors = [to_vectors(columns.pop(name)) for name in _list_named(batch, "vector")]
+        columns["vector"] = pc.coalesce(*vectors) if vectors else pa.nulls(count, pa.binary())
         found = add_keys(pa.RecordBatch.from_arrays([*columns.values()], names=[*columns]), rules)
         found = found if chosen is None else chosen.apply(found)
         if found.num_rows:
@@ -197,9 +198,13 @@ def read_rows(
 
 
 def _read_noted(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """Return the texts of a column that is read along, which `add_foreign` has named by its corpora."""
-    named = [each for each in batch.schema.names if each.partition("_")[0] == name]
-    return pc.coalesce(*(to_source(_to_utc(batch[each])) for each in named))
+    """Return the texts of a column that is read along."""
+    return pc.coalesce(*(to_source(_to_utc(batch[each])) for each in _list_named(batch, name)))
+
+
+def _list_named(batch: pa.RecordBatch, name: str) -> list[str]:
+    """Return the names of a column that each corpus has with a type of its own, as `add_foreign` has named them."""
+    return [each for each in batch.schema.names if each.partition("_")[0] == name]
 
 
 def _to_utc(values: pa.Array) -> pa.Array:
@@ -340,9 +345,9 @@ def add_foreign(documents: DataFrame, others: Sequence[DataFrame]) -> DataFrame:
         is_text = isinstance(kind, T.StringType)
         named = F.concat(F.lit(FOREIGN_PREFIX), "id") if is_text else F.bitwise_not(F.col("id").cast("long"))
         renamed = rows.withColumn("id", named).withColumn("doc_id", to_doc_id(F.col("id"), kind))
-        # A union would give values of both the type that holds either, in which 1 is 1.0 as a text.
-        noted = {name: f"{name}_{number}" for name in rows.columns if name.startswith("merge")}
-        renamed = renamed.withColumnsRenamed(noted)
+        # A union would give values of both the type that holds either, in which 1 is 1.0 as a text, or take none.
+        own = {name: f"{name}_{number}" for name in rows.columns if name.startswith(("merge", "vector"))}
+        renamed = renamed.withColumnsRenamed(own)
         whole = whole.unionByName(renamed.withColumn(LEADS, F.lit(0.0)), allowMissingColumns=True)
     return whole
 

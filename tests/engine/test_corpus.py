@@ -294,6 +294,25 @@ def test_values_that_are_read_along_are_texts_of_their_own_types_in_each_corpus(
     }
 
 
+def test_vectors_may_have_a_type_of_their_own_in_each_corpus(spark):
+    of_id = {"id_column": "id", "text_column": "text", "vector": "v"}
+    vectors = ["array(1F, 0.5F)", "array(1D, 0.5D)", "X'0000803f0000003f'", "array(1.0, 0.5)", "CAST(null AS binary)"]
+    corpora = [spark.sql(f"SELECT {number} AS id, 'x' AS text, {v} AS v") for number, v in enumerate(vectors)]
+
+    own, *others = (read_documents(each, **of_id) for each in corpora)
+    whole = add_foreign(own, others)
+
+    found = pa.Table.from_batches(read_rows(whole.toArrow().to_batches(), (), 0))
+    same = bytes.fromhex("0000803f0000003f")
+    assert dict(zip(found["id"].to_pylist(), found["vector"].to_pylist(), strict=True)) == {
+        0: same,
+        -2: same,
+        -3: same,
+        -4: same,
+        -5: None,
+    }
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "sources"),
     [
