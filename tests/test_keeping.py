@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
+from pyspark.sql import functions as F
 
 from dedup.api import deduplicate
 from dedup.errors import ConfigError, DataError, SchemaError
@@ -381,6 +382,19 @@ def test_what_is_no_expression_of_a_row_is_refused_before_work(spark, tmp_path, 
     assert str(caught.value).startswith(f"keep.order: sql:{expression} must be an expression of Spark SQL")
     assert words in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_faults_of_a_table_are_not_those_of_an_expression(spark, tmp_path):
+    table = spark.createDataFrame([(1, COPY), (2, COPY)], "id int, text string")
+
+    for odd, words in (
+        (table.withColumn("share", F.rand()), r"^input: must give the same rows each time"),
+        (table.withColumns({"s": F.lit(1), "t": F.lit(2)}).toDF("id", "text", "s", "S"), r"^input: columns must have"),
+    ):
+        with pytest.raises((DataError, SchemaError), match=words):
+            deduplicate(
+                odd, tmp_path / "out", id_column="id", keep__order=["sql:s" if "s" in odd.columns else "sql:id"]
+            )
 
 
 def test_an_expression_that_has_no_value_in_a_row_ends_the_job_in_a_line(spark, tmp_path):

@@ -81,9 +81,10 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
 def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Workspace) -> Given[SparkRows]:
     """Return the input as rows of a table, which Spark reads."""
     config, chosen, tables = job.config, job.config.input, CatalogTables.open(spark, job)
-    _check_expressions(table, config)
     named = [(chosen.table, table), *job.foreign_tables.items()]
     taken = [take_table(rows, name) for name, rows in named]
+    # Not before, as the faults of a table are those of all expressions over it.
+    _check_expressions(table, config)
     size = sum(each.size for each in taken)
     suit_session(spark, size)
     table = join_partitions(table, size)
