@@ -175,6 +175,27 @@ def test_a_timestamp_in_lines_is_spelled_alike_in_every_unit(tmp_path):
     assert [written[name] for name in "xyz"] == ["1970-01-02T00:00:00"] * 3
 
 
+def test_a_duration_in_lines_is_spelled_alike_in_every_unit(tmp_path):
+    values = [86_403_000_000_000, -1_000, 0, None]
+    spans = pa.array(values, pa.duration("ns"))
+    fine = pa.array([86_403_000_000_001, 1, 2_000_003, -1], pa.duration("ns"))
+    rows = pa.table({"text": [*"abcd"], "x": spans, "y": spans.cast("duration[us]"), "z": fine})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    source, splits = prepare(tmp_path / "a.parquet", id_column="")
+
+    repack(source, splits, {}, path=str(tmp_path / "o.jsonl"), format=JSONL, schema=common_schema(source))
+
+    written = [json.loads(line) for line in load(tmp_path / "o.jsonl").splitlines()]
+    expected = ["1 day, 0:00:03", "-1 day, 23:59:59.999999", "0:00:00", None]
+    assert [row["x"] for row in written] == [row["y"] for row in written] == expected
+    assert [row["z"] for row in written] == [
+        "1 day, 0:00:03.000000001",
+        "0:00:00.000000001",
+        "0:00:00.002000003",
+        "-1 day, 23:59:59.999999999",
+    ]
+
+
 def test_a_cell_of_csv_has_the_value_of_any_flat_type(tmp_path):
     views = pa.array(["a", 'b"', None], pa.string_view())
     columns = {

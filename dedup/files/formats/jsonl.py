@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -184,8 +184,11 @@ def _to_lines(rows: pa.Table) -> bytes:
 
 def _to_text(value: object) -> str:
     if isinstance(value, datetime):
-        # That of pandas, which holds nanoseconds.
+        # That of pandas, which holds nanoseconds, as its durations do.
         return value.isoformat()
+    if isinstance(value, timedelta):
+        told, rest = str(timedelta(value.days, value.seconds, value.microseconds)), getattr(value, "nanoseconds", 0)
+        return f"{told}{'' if value.microseconds else '.000000'}{rest:03}" if rest else told
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
