@@ -121,9 +121,10 @@ def test_json_without_one_whole_record_is_refused(deduplicate, tmp_path):
 )
 def test_whole_json_that_cannot_be_read_is_refused_with_the_reason(deduplicate, tmp_path, value, reason):
     line = b'{"id": 9, "text": "a", "x": ' + value + b"}"
-    write_lines(tmp_path, *RECORDS, line)
-    with pytest.raises(DataError, match=rf"every record must be whole \(got .*{reason}"):
-        deduplicate()
+    for lines in ([b"\xef\xbb\xbf" + line, *RECORDS], [*RECORDS, line]):
+        write_lines(tmp_path, *lines)
+        with pytest.raises(DataError, match=rf"every record must be whole \(got .*{reason}"):
+            deduplicate()
     deduplicate(QUARANTINE)
     assert reason in read(tmp_path, "quarantine")[0]["reason"]
 

@@ -229,7 +229,7 @@ def _read_objects(file: InputFile, part: FilePart, rows: Rows | None, *, on_bad:
                 if value is None and block.rows[number] == 0 and line.startswith(BOM):
                     value = parse(line[len(BOM) :])
                 if value is None:
-                    reason = explain_refusal(line)
+                    reason = explain_refusal(line.removeprefix(BOM))
                     rejected.append(records.reject(file, block, number, part.begin, reason, on_bad=on_bad))
                 else:
                     values.append(value)
