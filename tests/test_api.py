@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 import dedup
 from dedup import api, frames, stores
+from dedup.engine import sessions
 from dedup.run import session as running
 from dedup.settings import files
 
@@ -234,11 +235,13 @@ def session(spark):
     before = spark.conf.get(running.COMPILED)
     spark.conf.set(running.COMPILED, "1")
     spark.conf.set(running.WHOLE_STAGE, "false")
+    spark.conf.set(sessions.LARGE_TYPES, "true")
     spark.range(3).cache().count()
     yield spark
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     spark.conf.set("spark.sql.shuffle.partitions", "3")
     spark.conf.set(running.COMPILED, before)
+    spark.conf.unset(sessions.LARGE_TYPES)
 
 
 @pytest.mark.classic

@@ -39,6 +39,7 @@ PIECES = pa.schema({"number": pa.int64(), "piece": pa.binary()})
 GROUP = "spark.jobGroup.id"
 GRAPHFRAME = "org/graphframes/GraphFrame.class"
 ADAPTIVE = "spark.sql.adaptive.enabled"
+LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 LONGEST, MOST_LETTERS = "spark.sql.maxMetadataStringLength", str(1 << 30)
 """Setting of how much a plan tells of the paths it reads, and a value with which it tells all."""
 PLUGINS = "spark.connect.extensions.relation.classes"
@@ -308,17 +309,28 @@ def estimate_size(rows: DataFrame) -> int:
 
 
 @contextlib.contextmanager
-def restored(spark: SparkSession, name: str) -> Iterator[None]:
-    """Give a setting of a session back afterwards."""
-    before = spark.conf.get(name, None)
+def restored(spark: SparkSession, *names: str) -> Iterator[None]:
+    """Give settings of a session back afterwards."""
+    before = {name: spark.conf.get(name, None) for name in names}
     try:
         yield
     finally:
         with contextlib.suppress(Py4JError, OSError):  # stopped meanwhile: that error is the one to see
-            if before is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, before)
+            for name, value in before.items():
+                if value is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, value)
+
+
+@contextlib.contextmanager
+def suited(spark: SparkSession, *names: str) -> Iterator[None]:
+    """Let rows come to workers with offsets of 32 bits; give this setting and others back afterwards."""
+    is_large = str(spark.conf.get(LARGE_TYPES, None)).lower() == "true"
+    with restored(spark, *names, *([LARGE_TYPES] if is_large else [])):
+        if is_large:
+            spark.conf.set(LARGE_TYPES, "false")
+        yield
 
 
 def _explain(rows: DataFrame) -> str:

@@ -1,7 +1,6 @@
 """A run on Spark: of files, searched by the driver or by tasks, or of a table."""
 
 import logging
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -78,8 +77,8 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     # For each file on a disk Hadoop starts a program, and a lock is to be given up even where Spark has died.
     files, locks = (Storage(), Storage()) if on_disk else (storage, storage.without_checksums())
     # A client's settings are the server's, which `suit_session` leaves alone.
-    suited = nullcontext() if sessions.is_connect(spark) else sessions.restored(spark, WHOLE_STAGE)
-    with suited, Workspace(files, output, locks=locks) as workspace:
+    changed = [] if sessions.is_connect(spark) else [WHOLE_STAGE]
+    with sessions.suited(spark, *changed), Workspace(files, output, locks=locks) as workspace:
         try:
             return _run(spark, job, workspace, work)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
