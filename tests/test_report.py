@@ -699,6 +699,14 @@ def test_empty_texts_are_unknown_where_nothing_counted_tokens():
     assert "always kept" not in show(report)[1]
 
 
+def test_no_text_is_empty_where_other_layers_have_left_none_to_near():
+    steps = [Layered(layer=name, documents=rows, text_bytes=9 * rows) for name, rows in (("exact", 12), ("near", 0))]
+    settings = 'layers=["exact", "near"]', "alerts.empty_rate_above=0.5"
+    report = make_report(*settings, near=Near.none(), layers=steps, token_ranks=None)
+
+    assert (report["documents_empty"], report["empty_rate"], report["tokens"], report["alerts"]) == (0, 0.0, 0, [])
+
+
 def test_the_page_of_several_layers_says_what_the_threshold_is_of():
     _, text = show(make_report('layers=["exact", "near"]'))
 

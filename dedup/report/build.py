@@ -133,6 +133,7 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
     signed, paired, verified, elected = near.signed, near.paired, near.verified, near.elected
     first = outcome.layers[0]
     documents, removed = first.documents, written.removed
+    has_near = NEAR in config.layers
     by_others = sum(count for layer, count in written.removed_by.items() if layer != NEAR)
     points = near.labeled.points if near.labeled else []
     known, joined = (sum(point[name] for point in points) for name in ("pairs", "joined"))
@@ -163,18 +164,18 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         else [],
         "decided": dict(elected.rules),
         "quarantined": written.quarantined,
-        # Tokens are counted by the layer near alone.
-        "documents_empty": signed.documents_empty if signed.rows else None,
-        "documents_short": signed.documents_short if signed.rows else None,
-        "empty_rate": signed.documents_empty / signed.rows if signed.rows else None,
-        "short_rate": signed.documents_short / signed.rows if signed.rows else None,
+        # Tokens are counted by the layer near alone, perhaps of no document that others have left.
+        "documents_empty": signed.documents_empty if has_near else None,
+        "documents_short": signed.documents_short if has_near else None,
+        "empty_rate": _share(signed.documents_empty, signed.rows) if has_near else None,
+        "short_rate": _share(signed.documents_short, signed.rows) if has_near else None,
         "survival_by_source": outcome.survival_by_source,
         "removers": [{**each, **_name_sources(each)} for each in elected.removers],
         "profiles": [],
         "layers": list_layers(outcome.layers, written),
         "text_bytes": first.text_bytes,
         "text_bytes_removed": None if written.text_bytes_kept is None else first.text_bytes - written.text_bytes_kept,
-        "tokens": signed.tokens if signed.rows else None,
+        "tokens": signed.tokens if has_near else None,
         "text_bytes_per_doc": first.text_bytes / documents if documents else None,
         "tokens_per_doc": signed.tokens / signed.rows if signed.rows else None,
         "shingles_per_doc": signed.shingles / signed.rows if signed.rows else None,
