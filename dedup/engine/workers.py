@@ -140,6 +140,10 @@ class _Beside(ProcessPoolExecutor):
 def _begin(held: object = None, arena: Arena | None = None) -> None:
     # Ctrl-C is for the process that waits for this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        # What the parent does on a signal would here be an error of the work at hand, after which this process goes on.
+        if callable(signal.getsignal(each)):
+            signal.signal(each, signal.SIG_DFL)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     _held[:] = [held, arena]
 

@@ -131,3 +131,19 @@ def test_without_an_arena_arrays_go_through_the_pipe(monkeypatch):
 def refuse(_):
     """Refuse as a container does whose filter of system calls lets few pass."""
     raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+def tell_handlers(_held, _item):
+    return [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+
+
+@pytest.mark.parametrize("hung_up", [signal.SIG_IGN, signal.SIG_DFL, sys.exit])
+def test_a_process_ends_by_a_signal_that_its_parent_answers_in_its_own_way(hung_up):
+    """Otherwise it takes the answer for an error of its work, and waits for more while the parent waits for its end."""
+    signal.signal(signal.SIGTERM, sys.exit)
+    signal.signal(signal.SIGHUP, hung_up)
+    with Processes(2, None) as processes:
+        [found] = processes.map(tell_handlers, [0])
+
+    left = signal.SIG_IGN if hung_up is signal.SIG_IGN else signal.SIG_DFL
+    assert found == [signal.SIG_DFL, left, signal.SIG_IGN]
