@@ -12,13 +12,13 @@ import sys
 import termios
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
 
 from dedup import cli
-from dedup.cli.common import STOPS, command, stop_on_signals
+from dedup.cli.common import REPEAT_SECONDS, STOPS, command, stop_on_signals
 from dedup.cli.run import answer
 from dedup.files.storage import Storage
 from dedup.run.session import ROOT
@@ -145,6 +145,20 @@ def test_a_signal_ends_other_commands_in_one_line(words, number, said, monkeypat
     monkeypatch.setattr(module, "parse_arguments", lambda _: signal.raise_signal(number))
 
     assert (cli.main(words.split()), capsys.readouterr().err) == (128 + number, f"dedup: {said}\n")
+
+
+@pytest.mark.parametrize("wait", [0, REPEAT_SECONDS])
+def test_a_signal_that_is_repeated_at_once_does_not_disturb_the_end(monkeypatch, wait):
+    now = [100.0]
+    monkeypatch.setattr("dedup.cli.common.time", SimpleNamespace(monotonic=lambda: now[0]))
+    stopped = stop_on_signals()
+    with pytest.raises(SystemExit):
+        signal.raise_signal(signal.SIGHUP)
+    now[0] += wait
+    with pytest.raises(SystemExit) if wait else nullcontext():
+        signal.raise_signal(signal.SIGTERM)
+
+    assert stopped == [signal.SIGHUP, signal.SIGTERM][: 2 if wait else 1]
 
 
 def test_an_interrupt_amid_the_imports_ends_a_command_in_one_line():

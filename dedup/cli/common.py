@@ -4,11 +4,13 @@ import argparse
 import contextlib
 import difflib
 import json
+import math
 import os
 import select
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
@@ -53,6 +55,9 @@ SEARCH = ("--layers", "--threshold", "--shingle-size")
 STREAMS = ("stdin", "stdout", "stderr")
 STOPS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a job in order: a scheduler's request, and the close of its terminal."""
+
+REPEAT_SECONDS = 5
+"""Seconds after a signal in which another says the same."""
 
 
 def command(main: Callable[Given, int]) -> Callable[Given, int]:
@@ -99,8 +104,14 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
 def stop_on_signals() -> list[signal.Signals]:
     """End Spark on a signal, and with it every wait for Spark; return the list that the signal will be appended to."""
     stopped: list[signal.Signals] = []
+    last = -math.inf
 
     def stop(number: int, _: object) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        # A shell tells the close of a terminal after the terminal itself: amid the end it would leave processes behind.
+        if last - before < REPEAT_SECONDS:
+            return
         stopped.append(signal.Signals(number))
         pyspark = sys.modules.get("pyspark")
         context = pyspark and pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none
