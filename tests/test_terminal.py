@@ -18,13 +18,19 @@ from types import SimpleNamespace
 import pytest
 
 from dedup import cli
-from dedup.cli.common import REPEAT_SECONDS, STOPS, command, stop_on_signals
+from dedup.cli.common import REPEAT_SECONDS, command, stop_on_signals
 from dedup.cli.run import answer
 from dedup.files.storage import Storage
 from dedup.run.session import ROOT
 from dedup.run.workspace import Workspace
 
 JOB = [sys.executable, str(ROOT / "jobs" / "deduplicate.py"), "--engine", "memory", "--id-column", "id"]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch):
+    """No signal here ends the session that other tests of this process have made."""
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
 
 
 @pytest.fixture
@@ -35,12 +41,8 @@ def words(tmp_path):
 
 
 def run_here(*words):
-    """Run the job in this process, whose signals are its own again afterwards; return the exit status."""
-    before = {each: signal.getsignal(each) for each in STOPS}
-    status = cli.main(["run", *words])
-    for each, handler in before.items():
-        signal.signal(each, handler)
-    return status
+    """Run the job in this process; return the exit status."""
+    return cli.main(["run", *words])
 
 
 def start_in_terminal(words):
