@@ -76,12 +76,11 @@ def _settled() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    """Undo what a command in this process has done with signals, which the processes of later tests would inherit."""
-    before = {each: signal.getsignal(each) for each in STOPS}
-    yield
-    for each, handler in before.items():
-        signal.signal(each, handler)
+def _signals() -> None:
+    """Undo what a command in this process, or whoever started it, has done with signals, which processes inherit."""
+    for each in STOPS:
+        signal.signal(each, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
