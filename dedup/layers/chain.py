@@ -51,7 +51,7 @@ class Chain(Generic[Rows]):
     sketches: Rows | None = None
     """Parts of the sketch of the documents."""
     kept: Rows | None = None
-    """Documents that stay for others, in the form of REMOVALS."""
+    """Documents that stay for others, in the form of REMOVALS, each as the last layer that compared it has it."""
     spans: Rows | None = None
     """SPANS in characters of the whole texts, with their EFFECT."""
     steps: tuple[Layered, ...] = ()
@@ -82,7 +82,7 @@ class Chain(Generic[Rows]):
             edges=self._add(self.edges, found.edges),
             near_misses=self._add(self.near_misses, found.near_misses),
             cosines=self._add(self.cosines, found.cosines),
-            kept=self._add(self.kept, found.kept),
+            kept=self._add_kept(found.kept),
             sample=self._add(self.sample, found.sample),
             sketches=self._add(self.sketches, found.sketches),
             steps=(*self.steps, step),
@@ -185,6 +185,12 @@ class Chain(Generic[Rows]):
         if earlier is None or found is None:
             return found if earlier is None else earlier
         return self.engine.concat(earlier, found)
+
+    def _add_kept(self, found: Rows | None) -> Rows | None:
+        """Return what stays for others, one row each."""
+        if self.kept is None or found is None:
+            return self._add(self.kept, found)
+        return self._add(self.engine.join(self.kept, found, "doc_id", how="anti"), found)
 
     def _add_spans(self, layer: str, found: Found[Rows]) -> Rows | None:
         """Return all spans, in characters of the whole texts."""

@@ -12,7 +12,7 @@ from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, conform_r
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.kernels.runs.groups import join_groups
+from dedup.kernels.runs.groups import drop_repeated, join_groups
 from dedup.layers.chain import Chain
 from dedup.tables import arrow
 
@@ -20,6 +20,9 @@ SOURCES = 50
 """Sources counted on their own."""
 PROFILE = pa.field("profile", pa.int64())
 REASON = ("layer", "kind", "representative_id", "component_id", "jaccard")
+OWNED = ("representative_id", "component_id")
+GOES, STAYS = 0, 1
+"""Roles of rows that tell the component of a document: of one that goes in its favour, and its own."""
 NUMBER = pa.field("number", pa.int64())
 """Number of the first of equal rows that goes: 1 where all go, 2 where the first stays."""
 COUNTED = pa.schema(
@@ -92,12 +95,25 @@ def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
             further = Shuffle(emitted=given, by=["doc_id"], order=["file", "row"], work=_skip_firsts, schema=given)
             copies = engine.group("further", equal, further, once=True)
         copies = engine.join(copies, reasons, "doc_id", how="anti")
-        if kept is not None:
-            copies = engine.join(copies, engine.select(kept, "doc_id", "component_id"), "doc_id", how="left")
+        copies = engine.join(copies, _find_components(engine, removals, kept, found.repeated), "doc_id", how="left")
         name = partial(_name_copies, copies=found.copies, schema=whole, alone=found.drops_all)
         decided = conform_rows(engine, decided, whole, number=1)
         decided = engine.concat(decided, engine.map(copies, name, whole))
     return engine.map(decided, partial(_count, schema=schema), schema, name="decisions")
+
+
+def _find_components(engine: Engine[Rows], removals: Rows, kept: Rows | None, wanted: Rows) -> Rows:
+    """Return doc_id and component_id of those wanted that stay for others: that of what goes for them, if anything."""
+    schema = pa.schema([*arrow.integers("doc_id", "role"), ("component_id", engine.id_type)])
+    rows = engine.map(engine.select(removals, *OWNED), partial(_name_owners, schema=schema), schema)
+    if kept is not None:
+        own = engine.select(kept, "doc_id", "component_id")
+        rows = engine.concat(rows, conform_rows(engine, own, schema, role=STAYS))
+    rows = engine.join(rows, wanted, "doc_id", how="semi")
+    first = Shuffle(
+        emitted=schema, by=["doc_id"], order=["role"], work=partial(drop_repeated, by=["doc_id"]), schema=schema
+    )
+    return engine.select(engine.group("stays", rows, first), "doc_id", "component_id")
 
 
 def list_columns(id_type: pa.DataType) -> pa.Schema:
@@ -116,6 +132,13 @@ def read_profiles(tally: Mapping[str, Mapping[str, int]]) -> dict[tuple[int, str
     """Return them by the number of their profile and layer."""
     found = ((*key.partition(" "), count) for key, count in tally.get("profiles", {}).items())
     return {(int(number), layer): count for number, _, layer, count in found}
+
+
+def _name_owners(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Yield the documents in whose favour some go, with the component of these."""
+    for batch in batches:
+        held = batch.filter(batch["representative_id"].is_valid())
+        yield conform(held, schema, doc_id=to_doc_ids(held["representative_id"]), role=GOES)
 
 
 def _name_copies(batches: Batches, *, copies: tuple[str, str], schema: pa.Schema, alone: bool) -> Batches:

@@ -9,6 +9,7 @@ import pytest
 
 from dedup.kernels.ids import SEED, hash_id, to_doc_ids
 from dedup.layers.chain import Chain
+from dedup.layers.layer import Found
 from dedup.output.merging import merge_values
 from dedup.output.result_tables import name_pairs
 from dedup.output.row_decisions import (
@@ -88,6 +89,46 @@ def test_further_copies_share_the_decision_of_the_first(seed):
     assert tally["text_bytes"] == 70
     assert read_removed(tally) == {"exact": 3, "near": 2, "url": 2}
     assert read_profiles(tally) == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_are_of_the_component_that_the_last_layer_found(seed):
+    engine, schema = TinyEngine([], seed=seed), arrow.removals(LONG)
+
+    def make(layer, kind, *rows):
+        names = ("doc_id", "id", "representative_id", "component_id")
+        table = [dict(zip(names, row, strict=True)) | {"layer": layer, "kind": kind} for row in rows]
+        return pa.Table.from_pylist(table, schema)
+
+    documents = make_register([{"doc_id": each, "id": each} for each in (1, 2, 3, 4, 5, 6, 3, 5, 6)])
+    chain = Chain(engine=engine)
+    # 3 is kept by near and by semantic, 5 by exact alone, and 6 by near without one that goes in its favour.
+    near = {
+        "removals": make("near", "near", (2, 2, 3, 2)),
+        "kept": make("near", "kept", (3, 3, 3, 2), (6, 6, 6, 4)),
+    }
+    semantic = {
+        "removals": make("semantic", "semantic", (1, 1, 3, 1)),
+        "kept": make("semantic", "kept", (3, 3, 3, 1)),
+    }
+    for name, found in (
+        ("near", near),
+        ("semantic", semantic),
+        ("exact", {"removals": make("exact", "equal", (4, 4, 5, 4))}),
+    ):
+        chain = chain.add(name, Found(documents=documents, **found))
+    findings = make_findings(documents, repeated=pa.table({"doc_id": [3, 5, 6]}), copies=("near", "identical"))
+
+    decided = decide(engine, replace(findings, chain=chain))
+
+    assert to_rows(decided, "row", "representative_id", "component_id") == [
+        (0, 3, 1),
+        (1, 3, 1),
+        (3, 5, 4),
+        (6, 3, 1),
+        (7, 5, 4),
+        (8, 6, 4),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(8))
