@@ -191,6 +191,40 @@ def test_what_a_store_has_goes_though_the_input_has_rows_of_the_store_itself(tmp
     assert result.report.to_dict()["without"] == {"documents": 2, "removed": 4}
 
 
+@pytest.mark.parametrize("layers", [["url"], ["exact"], ["exact", "near"], ["near", "exact"]])
+def test_what_one_batch_has_goes_though_the_store_had_it_before_that(tmp_path, layers):
+    rows = [{"id": each, "text": "one two three four five six", "url": "http://a.example/"} for each in range(3)]
+    chosen = {"id_column": "id", "layers": layers, "settings": {"url.column": "url"} if "url" in layers else {}}
+    store = Store(tmp_path / "store")
+    for row in rows[:2]:
+        store.add([row], str(row["id"]), **chosen)
+    result = deduplicate(rows[2:], without=[f"{tmp_path}/store"], without_batches=["1"], **chosen)
+
+    assert [row["representative_id"] for row in result.duplicates] == [1]
+    assert result.report.to_dict()["without"] == {"documents": 1, "removed": 1}
+
+
+@pytest.mark.parametrize(
+    ("layers", "text"),
+    [
+        *((layers, "one two three four five") for layers in (["near"], ["near", "exact"], ["exact", "near"])),
+        (["url", "near"], "another"),
+    ],
+)
+def test_what_a_store_has_goes_though_the_document_kept_for_it_was_deleted(tmp_path, layers, text):
+    texts = ["one two three four", "one two three four five", text]
+    rows = [{"id": each, "text": own, "url": f"http://a.example/{each > 0}"} for each, own in enumerate(texts)]
+    chosen = {"id_column": "id", "layers": layers, "threshold": 0.5, "shingle_size": 1}
+    chosen["settings"] = {"url.column": "url"} if "url" in layers else {}
+    store = Store(tmp_path / "store")
+    store.add(rows[:2], "0", **chosen)
+    assert store.delete([0]).displaced["id"].to_pylist() == [1]
+    result = deduplicate(rows[2:], without=[f"{tmp_path}/store"], **chosen)
+
+    assert [row["representative_id"] for row in result.duplicates] == [1]
+    assert result.report.to_dict()["without"] == {"documents": 1, "removed": 1}
+
+
 @pytest.mark.parametrize("drop", ["others", "without"])
 def test_each_of_several_equal_rows_counts_among_those_removed_for_the_other_corpus(tmp_path, drop):
     (tmp_path / "b.jsonl").write_text(json.dumps({"text": "one two three four five six"}))

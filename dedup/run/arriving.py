@@ -102,7 +102,8 @@ class Arriving(Generic[Rows]):
             inform=clock.inform,
         )
         near, changes = {}, [engine.parallelise("no_changes", list_changes(engine.id_type).empty_table())]
-        followed = None if owned is None else follow(rest, grown, "followed", owned)
+        all_lead = not self.keeps
+        followed = None if owned is None else follow(rest, grown, "followed", owned, all_lead=all_lead)
         if signed is None:
             chain = chain if followed is None else chain.follow(NEAR, followed)
         else:
@@ -114,7 +115,7 @@ class Arriving(Generic[Rows]):
         chain, last = self._search(chain, after, snapshot)
         if after and chain.removals is not None:
             owned = find_owners(engine, snapshot, "last_owners", chain.removals, len(config.layers))
-            chain = chain.follow("owners", follow(engine, grown, "last_followed", owned))
+            chain = chain.follow("owners", follow(engine, grown, "last_followed", owned, all_lead=all_lead))
         if self.keeps and config.layers != (NEAR,):
             with clock.time("aside"):
                 grown = write_aside(engine, grown, first, last, has_near=signed is not None)
@@ -138,7 +139,8 @@ class Arriving(Generic[Rows]):
         run, aside = self.run, Aside[Rows]()
         [part] = run.parts
         for kind in kinds:
-            earlier, past = chain, StoredKeys(snapshot=snapshot, layer=kind.name, layers=len(run.job.config.layers))
+            layers, earlier = len(run.job.config.layers), chain
+            past = StoredKeys(snapshot=snapshot, layer=kind.name, layers=layers, all_lead=not self.keeps)
             try:
                 chain, found = search_layer(chain, kind, part, run.context, run.clock, past=past)
             except NothingToSearchError:

@@ -43,8 +43,11 @@ TOLD = ("doc_id", "kept", "representative", "kind", "jaccard", "since")
 TEXTS = ("doc_id", "text", "since")
 """Columns of `texts` that are read again."""
 NEWEST = (1 << 63) - 1
-FIRST, LAST = 0, 2
-"""Precedence of documents in whose favour others go, and of those that were removed themselves with nobody kept."""
+FIRST, SECOND, LAST = -1, 0, 2
+"""Precedence of documents in whose favour others go, and of those that were removed themselves with nobody kept.
+
+The second is that of the latter where they too come before new documents.
+"""
 RESOLVED = pa.schema(
     [
         *arrow.integers("doc_id", "owner"),
@@ -68,6 +71,8 @@ class StoredKeys:
     layer: str
     layers: int
     """Layers of the store, or more."""
+    all_lead: bool = False
+    """Whether documents come before new ones that were removed, too."""
 
     def find(self, engine: Engine[Rows], rows: Rows, kind: str) -> Rows:
         """See `EarlierKeys.find`."""
@@ -80,7 +85,8 @@ class StoredKeys:
         told = engine.select(resolve(engine, snapshot, "met", named, self.layers), "doc_id", "lost", "kind")
         joined = engine.join(engine.join(met, records, "doc_id"), told, "doc_id")
         schema = keyed(engine.id_type)
-        return engine.map(joined, partial(_to_keyed, salt=salt, kind=kind, rules=rules, schema=schema), schema)
+        work = partial(_to_keyed, salt=salt, kind=kind, all_lead=self.all_lead, rules=rules, schema=schema)
+        return engine.map(joined, work, schema)
 
     def find_known(self, engine: Engine[Rows], documents: Rows) -> Rows | None:
         """See `EarlierKeys.find_known`."""
@@ -209,12 +215,12 @@ def _want(batches: Batches, *, salt: int) -> Batches:
 
 
 def _to_keyed(
-    batches: Batches, *, salt: int, kind: str, rules: Sequence[tuple[str, str]], schema: pa.Schema
+    batches: Batches, *, salt: int, kind: str, all_lead: bool, rules: Sequence[tuple[str, str]], schema: pa.Schema
 ) -> Batches:
     for stored in batches:
         batch = add_keys(stored, rules)
         leads = pc.and_(pc.invert(batch["lost"]), pc.not_equal(batch["kind"], kind).fill_null(pa.scalar(value=True)))
-        precedence = np.where(leads.to_numpy(zero_copy_only=False), FIRST, LAST)
+        precedence = np.where(leads.to_numpy(zero_copy_only=False), FIRST, SECOND if all_lead else LAST)
         columns = {KEYS.names[0]: batch["key"].to_numpy() ^ salt, KEYS.names[1]: batch["low"], PRECEDENCE: precedence}
         yield conform(batch, schema, **columns)
 
@@ -234,13 +240,15 @@ def _list_representatives(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([pa.array(to_doc_ids(held))], schema=MEMBERS)
 
 
-def follow(engine: Engine[Rows], grown: Grown[Rows], name: str, owned: Rows) -> Rows:
+def follow(engine: Engine[Rows], grown: Grown[Rows], name: str, owned: Rows, *, all_lead: bool = False) -> Rows:
     """Return documents of a store in the form of REMOVALS, as `Found.earlier` has them.
 
     Parameters
     ----------
     owned
         RESOLVED.
+    all_lead
+        Whether new documents go for those that were removed with nobody kept, too.
     """
     schema, count = arrow.removals(engine.id_type), engine.tally(owned)["rows"]
     named = engine.concat(engine.select(owned, "doc_id"), engine.select(owned, doc_id="owner"))
@@ -252,15 +260,16 @@ def follow(engine: Engine[Rows], grown: Grown[Rows], name: str, owned: Rows) -> 
     rows = engine.join(owned, ids, "doc_id")
     rows = engine.join(rows, engine.select(ids, owner="doc_id", representative_id="id"), "owner", key="owner")
     rows = engine.join(rows, verdicts, "owner", key="owner", how="left")
-    return engine.map(rows, partial(_to_followed, schema=schema), schema)
+    return engine.map(rows, partial(_to_followed, schema=schema, all_lead=all_lead), schema)
 
 
-def _to_followed(batches: Batches, *, schema: pa.Schema) -> Batches:
+def _to_followed(batches: Batches, *, schema: pa.Schema, all_lead: bool) -> Batches:
     """Leave out the documents that were kept and resemble no other."""
     for batch in batches:
         is_own = batch["kind"].is_null()
         told = batch.filter(pc.or_(pc.invert(is_own), batch["component"].is_valid()))
-        owners = pc.if_else(told["kept"], told["representative_id"], pa.scalar(None, schema.field("id").type))
+        stays = pc.or_(told["kept"], pa.scalar(all_lead))
+        owners = pc.if_else(stays, told["representative_id"], pa.scalar(None, schema.field("id").type))
         kinds, components = told["kind"].fill_null(KEPT), pc.coalesce(told["component"], owners)
         yield conform(told, schema, kind=kinds, representative_id=owners, component_id=components)
 
