@@ -236,12 +236,15 @@ def session(spark):
     spark.conf.set(running.COMPILED, "1")
     spark.conf.set(running.WHOLE_STAGE, "false")
     spark.conf.set(sessions.LARGE_TYPES, "true")
+    most = spark.conf.get(sessions.MOST_ROWS)
+    spark.conf.set(sessions.MOST_ROWS, "0")
     spark.range(3).cache().count()
     yield spark
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     spark.conf.set("spark.sql.shuffle.partitions", "3")
     spark.conf.set(running.COMPILED, before)
     spark.conf.unset(sessions.LARGE_TYPES)
+    spark.conf.set(sessions.MOST_ROWS, most)
 
 
 @pytest.mark.classic

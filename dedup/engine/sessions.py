@@ -40,6 +40,7 @@ GROUP = "spark.jobGroup.id"
 GRAPHFRAME = "org/graphframes/GraphFrame.class"
 ADAPTIVE = "spark.sql.adaptive.enabled"
 LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
+MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 LONGEST, MOST_LETTERS = "spark.sql.maxMetadataStringLength", str(1 << 30)
 """Setting of how much a plan tells of the paths it reads, and a value with which it tells all."""
 PLUGINS = "spark.connect.extensions.relation.classes"
@@ -325,11 +326,13 @@ def restored(spark: SparkSession, *names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def suited(spark: SparkSession, *names: str) -> Iterator[None]:
-    """Let rows come to workers with offsets of 32 bits; give this setting and others back afterwards."""
-    is_large = str(spark.conf.get(LARGE_TYPES, None)).lower() == "true"
-    with restored(spark, *names, *([LARGE_TYPES] if is_large else [])):
-        if is_large:
-            spark.conf.set(LARGE_TYPES, "false")
+    """Let rows come to workers with offsets of 32 bits, in limited batches; give these settings and others back."""
+    changed = {LARGE_TYPES: "false"} if str(spark.conf.get(LARGE_TYPES, None)).lower() == "true" else {}
+    # Python's side of Spark takes none where the JVM's takes no limit.
+    changed |= {MOST_ROWS: "10000"} if int(spark.conf.get(MOST_ROWS, None) or 1) < 1 else {}
+    with restored(spark, *names, *changed):
+        for name, value in changed.items():
+            spark.conf.set(name, value)
         yield
 
 
