@@ -172,7 +172,11 @@ def note_texts(
     """
     begin = F.substring(text.cast("string"), 1, NOTED_LENGTH)
     noted = F.when(doc_id.isin(*wanted), F.struct(doc_id.alias("doc_id"), begin.alias("text")))
-    return corpus.observe(observation, F.to_json(F.collect_list(noted)).alias("texts"))
+    name = _free_name(corpus)
+    # Apart, as Spark sends the expressions that it observes back with each task: where it interprets them, they hold
+    # the last row by its place in memory, which other rows may have by then, and a map read from there ends the JVM.
+    rows = corpus.withColumn(name, noted)
+    return _columns(rows.observe(observation, F.to_json(F.collect_list(name)).alias("texts")), corpus)
 
 
 def read_notes(observation: Observation) -> dict[int, str]:

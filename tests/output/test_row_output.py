@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.api import deduplicate
+from dedup.engine.corpus import identify
 from dedup.engine.expressions import column
 from dedup.errors import DedupError, SchemaError
 from dedup.output.file_output import NOTED_LENGTH, NOTES
@@ -123,6 +124,16 @@ def test_notes_hold_every_character_and_null(spark):
 
     assert len(rows(noting)) == len(texts)
     assert read_notes(observation) == {2**63 - 1: texts[2**63 - 1], -(2**63): "", 3: ""}
+
+
+def test_what_is_sent_back_of_notes_holds_no_row(spark, capsys):
+    corpus = spark.range(3).selectExpr("map('key', id) as of", "cast(id as string) as text")
+    noting = note_texts(corpus, identify(corpus, id_column="")[1], [1], F.col("text"), Observation())
+
+    noting.explain("extended")
+    lines = [line for line in capsys.readouterr().out.splitlines() if "CollectMetrics" in line]
+    assert lines
+    assert not any("xxhash64" in line for line in lines)
 
 
 def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark):
