@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.document_ids import BEGINS, begin_nameless
 from dedup.engine.engine import Batches, Work
-from dedup.engine.expressions import column, write_text
+from dedup.engine.expressions import column, list_entries, write_text
 from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
@@ -228,7 +228,7 @@ def identify(corpus: DataFrame, *, id_column: str) -> tuple[Column, Column]:
         # Keys that are bytes would be told by their place in memory.
         kinds = corpus.schema.json().replace('"keyType":"binary"', '"keyType":"string"')
         fields = T.StructType.fromJson(json.loads(kinds)).fields
-        told = [column(field.name).cast(field.dataType) for field in fields]
+        told = [list_entries(column(field.name).cast(field.dataType), field.dataType) for field in fields]
         whole = F.to_json(F.struct(*[each.alias(f"c{number}") for number, each in enumerate(told)]), AS_JSON)
         raw = [
             _tell_bytes(each, number) for number, each in enumerate(told) if "string" in fields[number].simpleString()

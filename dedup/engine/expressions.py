@@ -38,3 +38,19 @@ def _write_column(corpus: DataFrame, name: str) -> Column:
         return F.concat(text, F.lit("\n"))
 
     return F.array_join(F.transform(column(name), write), "")
+
+
+def list_entries(value: Column, kind: T.DataType) -> Column:
+    """Return a value with its maps as lists of entries, if keys are lists or structs, which JSON has by their place."""
+    if not any(sign in kind.simpleString() for sign in ("map<array", "map<struct")):
+        return value
+    if isinstance(kind, T.MapType):
+        entry = T.StructType().add("key", kind.keyType).add("value", kind.valueType)
+        return list_entries(F.map_entries(value), T.ArrayType(entry))
+    if isinstance(kind, T.ArrayType):
+        return F.transform(value, lambda each: list_entries(each, kind.elementType))
+    assert isinstance(kind, T.StructType)
+    # By their places, as names may differ in case alone.
+    named = T.StructType([T.StructField(f"c{number}", each.dataType) for number, each in enumerate(kind)])
+    members = [list_entries(value.cast(named)[each.name], each.dataType).alias(each.name) for each in named]
+    return F.when(value.isNotNull(), F.struct(*members))

@@ -22,9 +22,13 @@ from dedup.engine.corpus import (
     read_documents,
     read_rows,
 )
+from dedup.engine.sessions import restored
 from dedup.errors import DataError, SchemaError
 from dedup.run.faults import recognise
+from dedup.run.session import WHOLE_STAGE
 from tests.engine.tables import make_register, rows, signed
+
+FACTORY = "spark.sql.codegen.factoryMode"
 
 
 def hash_id(name: str) -> int:
@@ -170,6 +174,33 @@ def test_rows_that_differ_in_bytes_within_nested_values_are_not_equal(spark, nes
 
     assert found[0] == found[2]
     assert len({*found}) == 5
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "map(array(raw), text)",
+        "map(named_struct('a b', text, 'c.d', raw), 1)",
+        "array(named_struct('a b', map(array(raw, null), map(array(text), 1))), null)",
+    ],
+)
+def test_rows_are_told_by_keys_that_are_lists_or_structs(spark, note, tmp_path):
+    texts = (
+        spark.range(4).selectExpr("cast(id % 2 as string) as text").selectExpr("text", "cast(text as binary) as raw")
+    )
+    texts.selectExpr(f"{note} as note", "'x' as other").write.parquet(str(tmp_path / "in"))
+    corpus = spark.read.parquet(str(tmp_path / "in"))
+
+    with restored(spark, WHOLE_STAGE, FACTORY):
+        # As Spark has them by default: then keys come as they were read, in objects without a text of their own.
+        spark.conf.set(WHOLE_STAGE, "true")
+        spark.conf.set(FACTORY, "FALLBACK")
+        found = [
+            [row.id for row in corpus.select(identify(corpus, id_column="")[0].alias("id")).collect()] for _ in "ab"
+        ]
+
+    assert found[0] == found[1]
+    assert [*Counter(found[0]).values()] == [2, 2]
 
 
 def test_rows_a_microsecond_apart_are_not_equal(spark):
