@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.document_ids import BEGINS, begin_nameless
 from dedup.engine.engine import Batches, Work
-from dedup.engine.expressions import column, list_entries, write_text
+from dedup.engine.expressions import TIMES, column, list_entries, write_text
 from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
@@ -32,13 +32,7 @@ TOO_LONG = "take it out, or raise the limit and the memory of Spark: 8 bytes for
 LEADS = "leads"
 """Column of the rank before the keys of the order, where some documents are none of the input."""
 INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-AS_JSON = {
-    "ignoreNullFields": "false",
-    "timeZone": "UTC",
-    # The default formats drop what is below a millisecond.
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
+AS_JSON = {"ignoreNullFields": "false", "timeZone": "UTC", **TIMES}
 """Options by which a row becomes the text whose digest is its id: unlike rows, unlike texts."""
 
 

@@ -9,6 +9,13 @@ from pyspark.sql import types as T
 from dedup.files.conversion import ESCAPES
 from dedup.kernels.text.joining import SEPARATOR
 
+TIMES = {
+    # The default formats drop what is below a millisecond.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options by which Spark writes times as text."""
+
 
 def column(name: str) -> Column:
     """Return the top-level column of this very name, whatever dots, spaces or backticks it holds."""

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.engine import Batches
 from dedup.engine.exchange import spread
+from dedup.engine.expressions import TIMES
 from dedup.engine.file_corpus import REJECTED, Files
 from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import TableWriter, Uncounted, WrittenFiles
@@ -27,10 +28,10 @@ def save(writer: DataFrameWriter, path: str, kind: str) -> None:
     """Write rows to a folder, in parquet, jsonl or csv."""
     writer = writer.mode("overwrite")
     if kind == "jsonl":
-        writer.json(path)
+        writer.options(**TIMES).json(path)
     elif kind == "csv":
         # Spark's own defaults take white space off and turn quotes into backslashed ones.
-        exact = {"ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
+        exact: dict[str, bool | str] = {"ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False, **TIMES}
         writer.options(header=True, escape='"', **exact).csv(path)
     else:
         writer.parquet(path)

@@ -126,6 +126,16 @@ def test_notes_hold_every_character_and_null(spark):
     assert read_notes(observation) == {2**63 - 1: texts[2**63 - 1], -(2**63): "", 3: ""}
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_times_are_written_to_the_microsecond(spark, kind, tmp_path):
+    moment = "timestamp_micros(1700000000123456)"
+    corpus = spark.range(1).selectExpr(f"{moment} as at", f"cast({moment} as timestamp_ntz) as plain")
+    save(corpus.write, str(tmp_path / "out"), kind)
+
+    written = "".join(path.read_text("utf-8") for path in (tmp_path / "out").glob("part-*"))
+    assert written.count("20.123456") == 2
+
+
 def test_what_is_sent_back_of_notes_holds_no_row(spark, capsys):
     corpus = spark.range(3).selectExpr("map('key', id) as of", "cast(id as string) as text")
     noting = note_texts(corpus, identify(corpus, id_column="")[1], [1], F.col("text"), Observation())
