@@ -151,6 +151,7 @@ def test_an_integer_beyond_64_bits_is_refused_and_not_rounded(tmp_path, number):
         ("csv", pa.array([(1 << 31) - 1], pa.date32()).dictionary_encode()),
         ("jsonl", pa.array([1 << 62], pa.timestamp("us"))),
         ("jsonl", pa.array([0], pa.timestamp("us", "Nowhere/Else"))),
+        ("jsonl", pa.array([[0]], pa.list_view(pa.time64("ns")))),
     ],
 )
 def test_values_that_a_format_cannot_hold_are_refused_by_its_name(tmp_path, kind, values):
@@ -194,6 +195,39 @@ def test_a_duration_in_lines_is_spelled_alike_in_every_unit(tmp_path):
         "0:00:00.002000003",
         "-1 day, 23:59:59.999999999",
     ]
+
+
+def test_a_time_of_day_in_lines_has_all_its_nanoseconds_wherever_it_stands(tmp_path):
+    kind = pa.time64("ns")
+    flat = pa.array([1, 3_723_000_000_000, None], kind)
+    rows = pa.table(
+        {
+            "text": [*"abc"],
+            "flat": flat,
+            "packed": flat.dictionary_encode(),
+            "list": pa.array([[1], [None], None], pa.list_(kind)),
+            "large": pa.array([[1], [None], None], pa.large_list(kind)),
+            "fixed": pa.array([[1], [None], None], pa.list_(kind, 1)),
+            "struct": pa.array([{"a": 1, "b": 2}, {"a": None}, None], pa.struct([("a", kind), ("b", pa.int8())])),
+            "map": pa.array([[("k", [1])], [], None], pa.map_(pa.string(), pa.list_(kind))),
+        }
+    )
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), rows.schema) as file:
+        file.write(rows)
+    source, splits = prepare(tmp_path / "a.arrow", id_column="")
+
+    repack(source, splits, {}, path=str(tmp_path / "o.jsonl"), format=JSONL, schema=common_schema(source))
+
+    first, second, _ = (json.loads(line) for line in load(tmp_path / "o.jsonl").splitlines())
+    told = "00:00:00.000000001"
+    assert first == {
+        "text": "a",
+        **dict.fromkeys(("flat", "packed"), told),
+        **{name: [told] for name in ("list", "large", "fixed")},
+        "struct": {"a": told, "b": 2},
+        "map": [["k", [told]]],
+    }
+    assert second["flat"] == second["packed"] == "01:02:03.000000000"
 
 
 def test_a_cell_of_csv_has_the_value_of_any_flat_type(tmp_path):

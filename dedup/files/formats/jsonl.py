@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dedup.errors import DataError, SchemaError, suggest
 from dedup.files.columns import OFFSET_LIMIT, SET_RULE, VECTOR_RULE, VECTOR_SETTING, Columns, gather, require_free
-from dedup.files.conversion import join_columns, to_text
+from dedup.files.conversion import join_columns, spell_times, to_text
 from dedup.files.digest import digest_object
 from dedup.files.formats import records
 from dedup.files.formats.format import (
@@ -157,7 +157,7 @@ class JsonlFormat(RecordFormat):
     @contextmanager
     def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
-        yield lambda rows: stream.write(_to_lines(rows))
+        yield lambda rows: stream.write(_to_lines(spell_times(rows)))
 
 
 def _to_lines(rows: pa.Table) -> bytes:
