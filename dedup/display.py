@@ -1,5 +1,7 @@
 """Formats of values for people."""
 
+import codecs
+import json
 import logging
 import re
 import sys
@@ -18,6 +20,12 @@ SIGNATURE = re.compile(r"(?<=[?&]sig=)[^&\s'\"]*")
 def printable(text: str) -> str:
     """Return the text with control characters escaped: strings of a corpus must not command the terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def to_json(value: object) -> str:
+    """Return a value as JSON, with escapes where stdout does not take all characters."""
+    takes_all = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name == "utf-8"
+    return json.dumps(value, ensure_ascii=not takes_all, default=str)
 
 
 def hide_secrets(text: str) -> str:

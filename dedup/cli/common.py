@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import difflib
+import io
 import json
 import math
 import os
@@ -72,6 +73,9 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
     @wraps(main)
     def answer(*given: Given.args, **named: Given.kwargs) -> int:
         open_closed()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # Ids and texts have characters that the terminal's encoding may lack.
+            sys.stdout.reconfigure(errors="backslashreplace")
         stopped = stop_on_signals()
         try:
             try:

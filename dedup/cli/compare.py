@@ -4,12 +4,11 @@ A snapshot is a file, folder or glob, or a batch of a store; they are only read.
 """
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dedup.cli.common import READING, Parser, add_options, add_settings, command, print_table, read_settings
-from dedup.display import hide_secrets, log_to_stderr, printable
+from dedup.display import hide_secrets, log_to_stderr, printable, to_json
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -51,7 +50,7 @@ def _show(matrix: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """Print the matrix as a table, or as JSON."""
     if as_json:
         for cell in matrix:
-            print(json.dumps(cell, ensure_ascii=False))
+            print(to_json(cell))
         return
     lines: dict[str, dict[str, str]] = {}
     for cell in matrix:

@@ -1,14 +1,13 @@
 """Say of documents whether a store has them already, exactly or nearly."""
 
 import argparse
-import json
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dedup.cli.common import Parser, command, read_texts, typed
-from dedup.display import printable
+from dedup.display import printable, to_json
 
 if TYPE_CHECKING:
     from dedup.store.lookup import Match
@@ -74,7 +73,7 @@ def _to_json(name: object, matches: "Sequence[Match]") -> str:
     from dedup.files.formats.json_line import mend_all  # noqa: PLC0415 - --help need not wait for pyarrow
 
     told = {"id": mend_all(name), "matches": [each._asdict() for each in matches]}
-    return json.dumps(told, ensure_ascii=False, default=str)
+    return to_json(told)
 
 
 def _to_line(name: object, matches: "Sequence[Match]") -> str:

@@ -4,12 +4,11 @@ A corpus is the output of a run, a store, or a file or folder of sketches; they 
 """
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dedup.cli.common import Parser, command, print_table
-from dedup.display import hide_secrets
+from dedup.display import hide_secrets, to_json
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     matrix = estimate_overlaps(options.corpora, by_source=options.by_source, output=options.output)
     if options.json:
         for cell in matrix:
-            print(json.dumps(cell, ensure_ascii=False))
+            print(to_json(cell))
         return 0
     _show(matrix)
     if options.output:

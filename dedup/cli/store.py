@@ -20,7 +20,7 @@ from dedup.cli.common import (
     typed,
     whole,
 )
-from dedup.display import log_to_stderr
+from dedup.display import log_to_stderr, to_json
 from dedup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _show(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], names:
     """Print rows as a table, or as JSON."""
     if options.json:
         for row in rows:
-            print(json.dumps(row, ensure_ascii=False, default=str))
+            print(to_json(row))
         return
     print_table([{name: row[name] for name in names} for row in rows])
 

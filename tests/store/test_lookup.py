@@ -1,7 +1,9 @@
 """Texts looked up in a store."""
 
 import gzip
+import io
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +64,17 @@ def test_a_match_says_whether_the_document_is_kept(tables):
     ]
     assert dedup.lookup(tables.path, [f"{TEXTS[0]} eight"], threshold=0.9) == [[]]
     assert len(dedup.lookup(tables.path, [f"{TEXTS[0]} eight"], threshold=0.7)[0]) == 2
+
+
+@pytest.mark.parametrize(("options", "told"), [(["--json"], '"id": "\\u00fc\\u4e2d"'), ([], "\\xfc\\u4e2d\t")])
+def test_an_id_is_told_by_escapes_where_the_terminal_lacks_its_characters(tables, tmp_path, monkeypatch, options, told):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "ü中", "text": TEXTS[0]}))
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
+
+    assert cli.main([tables.path, "--input", str(tmp_path / "a.jsonl"), *options]) == 0
+
+    assert told in written.getvalue().decode()
 
 
 def test_texts_pass_in_parts_of_bounded_memory(tables, monkeypatch):
