@@ -13,13 +13,13 @@ from dedup.settings.options import Config, Lsh
 RULES: Mapping[str, tuple[str, Callable[[float], bool]]] = MappingProxyType(
     {
         "threshold": ("above 0 and at most 1", lambda value: 0 < value <= 1),
-        "efficiency": ("above 0 and at most 1", lambda value: 0 < value <= 1),
+        "efficiency": ("at least 1e-06 and at most 1", lambda value: 1e-6 <= value <= 1),
         "duplication": ("at least 0 and below 1", lambda value: 0 <= value < 1),
         "sample_documents": ("at least 2", lambda value: value >= 2),
     }
 )
 """Rules of numbers in a question, in words and as a test; others follow POSITIVE."""
-POSITIVE = ("above 0 and at most 1e+18", lambda value: 0 < value <= 1e18)
+POSITIVE = ("at least 1e-09 and at most 1e+18", lambda value: 1e-9 <= value <= 1e18)
 READ_WITH = (
     ("sample", "which is a part of so many documents", ("sample_of",)),
     ("sample", "from which so many are drawn at most", ("sample_documents",)),

@@ -115,8 +115,9 @@ def _count(drawn: DrawnDocuments, config: Config, searched: _Searched, told: Map
     in_buckets = np.where(bucket_sizes <= setting.max_bucket, bucket_sizes * (bucket_sizes - 1) // 2, 0)
     of_undecided, undecided_sizes = found.undecided[1][found.undecided[2][:-1]], np.diff(found.undecided[2])
     # The pairs of a circle grow as its members do, not as their square; those of a sample are told as if they did.
-    in_circles = lsh.pair_counts(np.rint(undecided_sizes / drawn.share).astype(np.int64), config.buckets.max_bucket)
-    circled, uncompared = (each.astype(np.float64) * drawn.share**2 for each in in_circles)
+    # As floats: of a corpus of 10^12 documents the pairs of a bucket are too many for integers.
+    in_circles = lsh.pair_counts(np.rint(undecided_sizes / drawn.share), config.buckets.max_bucket)
+    circled, uncompared = (each * drawn.share**2 for each in in_circles)
     weights = _weigh_circles(searched, float(circled.sum()))
     misses = find_near_misses(*compared, found.jaccard, setting.threshold)
     in_components = np.bincount(found.components, minlength=doc_ids.size)[found.components] > 1

@@ -15,6 +15,8 @@ from dedup.plan.profile import CorpusProfile
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, MOST_BANDS, MOST_ROWS, SIGMAS, bound_dropped
 
 KEY_BYTES = 8
+LEAST = 1e-300
+"""Least share that counts as more than none: a float has no four digits of much smaller ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +69,14 @@ class Constraint:
             return None
         values = self.values[allowed]
         best = float(values.max() if self.least else values.min())
-        if self.least and best <= 0:
+        if self.least and best < LEAST:
             return None
         return f"{self.option} {_round(best, up=not self.least)}{self.suffix}"
 
 
 def _round(value: float, *, up: bool) -> str:
     """Write a number with four digits, rounded so that the wish is still met."""
-    if value == 0 or (float(value).is_integer() and value < 1e9):
+    if value < LEAST or (float(value).is_integer() and value < 1e9):
         return f"{value:.0f}"
     digits = 3 - math.floor(math.log10(abs(value)))
     # Nearer to 1 it is the distance from it that counts.

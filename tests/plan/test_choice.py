@@ -165,7 +165,7 @@ def test_a_stricter_estimate_loses_more(monkeypatch):
         {"recall": ["0.99"]}, {"recall": ["99@0.8"]}, {"recall": ["0.9@1.1"]}, {"recall": ["nan@0.5"]},
         {"recall": ["0.9@0"]}, {"candidates": ["0.1@0.2"]}, {"max_signature_bytes": 100}, {"check": "21"},
         {"check": "0x6"}, {"check": "9999x2"}, {"threshold": 0.0}, {"threshold": 1.5},
-        {"documents": -1}, {"duplication": 1.0}, {"efficiency": 0.0},
+        {"documents": -1}, {"duplication": 1.0}, {"efficiency": 0.0}, {"efficiency": 1e-320}, {"mean_bytes": 1e-320},
         {"documents": 10**300}, {"mean_bytes": 1e300}, {"id_bytes": 1e300}, {"mean_tokens": 1e300},
         {"price_per_core_hour": float("nan")}, {"sample_documents": 1}, {"executors": 0}, {"mean_tokens": float("inf")},
     ],
@@ -173,6 +173,11 @@ def test_a_stricter_estimate_loses_more(monkeypatch):
 def test_what_makes_no_sense_is_refused(wrong):
     with pytest.raises(ConfigError, match="must be"):
         ask(**wrong)
+
+
+def test_a_wish_of_which_nothing_can_be_met_offers_no_other():
+    with pytest.raises(ConfigError, match="nearest: none"):
+        ask(recall=["0.5@1e-310"])
 
 
 @pytest.mark.parametrize(

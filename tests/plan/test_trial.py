@@ -225,6 +225,14 @@ def test_a_small_part_of_many_copies_never_has_more_of_them_than_documents(tmp_p
         assert min(low for low, _ in stage["ranges"].values()) >= 0, stage["name"]
 
 
+def test_a_sample_of_copies_drawn_from_very_many_documents_leaves_no_fewer_pairs_than_none(tmp_path):
+    copies = [text for number, text in enumerate(make_chains(60)) for _ in range(1 + 200 * (number < 3))]
+    found = ask(write(tmp_path / "a.parquet", copies), documents=10**6, sample_of=10**15)
+
+    for stage in found["stages"]:
+        assert all(item["count"] >= 0 for kind in ("tables", "shuffle") for item in stage[kind]), stage["name"]
+
+
 def test_of_few_pairs_among_those_compared_the_search_knows_how_many_go(tmp_path):
     config, corpus = load_config(), Corpus(seed=4, mean_tokens=150)
     path = write(tmp_path / "a.parquet", corpus.chunk(12_000)[0].to_pylist())

@@ -239,7 +239,7 @@ def sample_uncompared(
 
 
 def pair_counts(sizes: Integers, max_bucket: int | None) -> tuple[Integers, Integers]:
-    """Return the numbers of compared and of uncompared pairs of each bucket, by its number of members; int64."""
+    """Return the numbers of compared and of uncompared pairs of each bucket by its members, in their type."""
     everything = sizes * (sizes - 1) // 2
     if max_bucket is None:
         return everything, np.zeros_like(everything)
