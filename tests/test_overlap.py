@@ -82,6 +82,18 @@ def test_small_corpora_and_their_sources_are_counted_exactly(tmp_path, capsys):
     assert f"{len(sets['one'] | sets['other']):,}" in capsys.readouterr().out
 
 
+def test_no_source_is_another_than_one_that_is_called_so(tmp_path):
+    text = "one two three four five six"
+    rows = {"id": [1, 2, 3], "text": [text, f"{text} seven", f"{text} seven eight"], "site": [None, "(none)", "a"]}
+    pq.write_table(pa.table(rows), tmp_path / "a.parquet")
+    run_in_memory(make_job(str(tmp_path / "a.parquet"), str(tmp_path / "a"), "input.source_column=site"))
+
+    found = estimate_overlaps([str(tmp_path / "a")], by_source=True)
+
+    own = {cell["snapshot"]: cell["shingles"] for cell in found if cell["snapshot"] == cell["of"]}
+    assert own == {"a/((none))": 2, "a/(none)": 3, "a/a": 4}
+
+
 def test_a_sample_of_a_corpus_is_near_its_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(sketch, "KEPT", 256)
     sides = {name: make(tmp_path, name, TEXTS[begin:]) for name, begin in (("one", 0), ("other", 10))}

@@ -37,7 +37,8 @@ def estimate_overlaps(
     given
         PATH or NAME=PATH of outputs, stores, and files or folders of sketches, which are their union.
     by_source
-        Whether each source, or batch of a store, is a corpus of its own, called NAME/SOURCE.
+        Whether each source, or batch of a store, is a corpus of its own, called NAME/SOURCE; null is called (none), in
+        more parentheses where a source has that name.
     output
         Folder that must not exist yet, for `matrix.json` and `matrix.html`.
 
@@ -79,8 +80,11 @@ def _sample(storage: Storage, paths: dict[str, str], *, by_source: bool) -> Iter
         if not by_source:
             yield name, sketch.sample()
             continue
-        for source in pc.unique(sketch.sources).to_pylist():
-            yield f"{name}/{'(none)' if source is None else source}", sketch.sample(source)
+        sources, none = pc.unique(sketch.sources).to_pylist(), "(none)"
+        while none in sources:
+            none = f"({none})"
+        for source in sources:
+            yield f"{name}/{none if source is None else source}", sketch.sample(source)
 
 
 def _open(storage: Storage, name: str, path: str) -> tuple[dict[str, Any], Sketch]:
