@@ -249,6 +249,8 @@ def test_columns_that_spark_does_not_tell_apart_are_refused(spark, names):
 
     with pytest.raises(SchemaError, match=rf"tells apart \(got '{names[0]}' and '{names[1]}', spark.sql.caseSensitive"):
         take_table(table, "")
+    with pytest.raises(SchemaError, match="--without t: columns must have names"):
+        take_table(table, "t", "--without t")
     if names[0] != names[1]:
         spark.conf.set("spark.sql.caseSensitive", "TRUE")
         assert take_table(table, "").rows.columns == ["id", *names]

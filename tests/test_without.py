@@ -276,6 +276,23 @@ def test_what_cannot_be_meant_is_refused(chosen, message):
 
 
 @pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("b.parquet", b"PAR1", "cannot be read as parquet"),
+        ("b.jsonl.gz", b"no", "cannot be read as jsonl"),
+        ("b.jsonl", b"[1]", "must have a JSON object on each line"),
+        ("b.jsonl", b'{"id": 1, "text": "a"}\n' * 200 + b"no\n", r"every record must be whole \([^;]*\)$"),
+    ],
+)
+def test_a_damaged_file_of_another_corpus_is_told_by_the_option_that_names_it(tmp_path, name, content, words):
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "a"}\n')
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(DedupError, match=f"^--without: .*{words}"):
+        deduplicate(str(tmp_path / "a.jsonl"), str(tmp_path / "out"), id_column="id", without=[str(tmp_path / name)])
+
+
+@pytest.mark.parametrize(
     ("drop", "layers"),
     [
         ("without", ["exact"]),

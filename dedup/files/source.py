@@ -1,6 +1,7 @@
 """The source: splits -> ids, texts, sources and places, for the kernels."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from dedup.errors import DataError
 from dedup.files.columns import PIECE_BYTES, Columns, require_type, to_ranked
 from dedup.files.formats.format import FilePart, Query, Rejected, Rows
-from dedup.files.listing import Listing, part_formats
+from dedup.files.listing import Listing, naming, part_formats
 from dedup.files.orders import list_asking
 from dedup.files.splits import Split
 from dedup.files.systems import redact
@@ -94,16 +95,18 @@ class FileSource:
 
     def _read_part(self, part: FilePart, rows: Rows | None) -> Iterator[Piece]:
         file, columns, on_bad_record = self.listing.every[part.file], self.columns, self.on_bad_record
-        if self.foreign is not None and part.file >= len(self.listing.files):
+        foreign = self.foreign if part.file >= len(self.listing.files) else None
+        if foreign is not None:
             # Nothing of them is written, so that nothing can be set aside.
-            columns, on_bad_record = self.foreign, "fail"
+            columns, on_bad_record = foreign, "fail"
         query = Query(columns=columns, id_type=self.id_type, on_bad_record=on_bad_record)
-        for whole, rejected in file.format.read(file, part, query, rows):
-            aside = tuple(rejected)
-            for piece in slice_by_bytes(whole, 2 * PIECE_BYTES):
-                batch = piece if self.foreign is None else to_ranked(piece, self.columns, columns)
-                yield Piece(file=part.file, batch=batch, rejected=aside)
-                aside = ()
+        with nullcontext() if foreign is None else naming("--without"):
+            for whole, rejected in file.format.read(file, part, query, rows):
+                aside = tuple(rejected)
+                for piece in slice_by_bytes(whole, 2 * PIECE_BYTES):
+                    batch = piece if self.foreign is None else to_ranked(piece, self.columns, columns)
+                    yield Piece(file=part.file, batch=batch, rejected=aside)
+                    aside = ()
 
 
 def open_source(
@@ -153,8 +156,9 @@ def open_source(
     id_type, foreign = listing.format.check(listing.files, columns), None
     if listing.foreign:
         foreign = replace(columns, source="", order=())
-        for kind, files in part_formats(listing.foreign):
-            require_type(kind.check(files, foreign), id_type, files[0].path)
+        with naming("--without"):
+            for kind, files in part_formats(listing.foreign):
+                require_type(kind.check(files, foreign), id_type, files[0].path)
     return FileSource(
         listing=listing,
         columns=columns,

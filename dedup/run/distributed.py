@@ -82,7 +82,8 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
     """Return the input as rows of a table, which Spark reads."""
     config, chosen, tables = job.config, job.config.input, CatalogTables.open(spark, job)
     named = [(chosen.table, table), *job.foreign_tables.items()]
-    taken = [take_table(rows, name) for name, rows in named]
+    foreign = [take_table(rows, name, f"--without {name}") for name, rows in job.foreign_tables.items()]
+    taken = [take_table(table, chosen.table), *foreign]
     # Not before, as the faults of a table are those of all expressions over it.
     _check_expressions(table, config)
     size = sum(each.size for each in taken)
@@ -122,7 +123,8 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
         """See `opening.check_unchanged`."""
         for (name, _), before in zip(named, taken, strict=True):
             if is_lasting(name) and fingerprint(load_table(spark, name), name) != before.fingerprint:
-                raise DataError("--table: must not change while the job reads it (it did): repeat the command")
+                option = "--table" if name == chosen.table else "--without"
+                raise DataError(f"{option}: must not change while the job reads it (it did): repeat the command")
 
     return Given(
         fingerprint=", ".join(each.fingerprint for each in taken),

@@ -44,7 +44,7 @@ class RowInput:
     """Bytes as Spark estimates them."""
 
 
-def load_table(spark: SparkSession, name: str) -> DataFrame:
+def load_table(spark: SparkSession, name: str, option: str = "--table") -> DataFrame:
     """Return a table or view of Spark's catalog, or files that are named as one, such as parquet.`/data/pages`.
 
     Raises
@@ -57,7 +57,7 @@ def load_table(spark: SparkSession, name: str) -> DataFrame:
         # A client of Spark Connect asks its server by this.
         _ = rows.schema
     except (PySparkException, Py4JJavaError) as error:
-        raise StorageError(f"--table {name}: must be a table of Spark's catalog ({find_cause(error)})") from error
+        raise StorageError(f"{option} {name}: must be a table of Spark's catalog ({find_cause(error)})") from error
     return rows
 
 
@@ -82,13 +82,15 @@ def read_files(spark: SparkSession, storage: SparkStorage, path: str, kind: str)
     return spark.read.options(**options, recursiveFileLookup=not is_partitioned).format(reader).load(path)
 
 
-def take_table(rows: DataFrame, name: str) -> RowInput:
+def take_table(rows: DataFrame, name: str, option: str = "input") -> RowInput:
     """Return rows as the input.
 
     Parameters
     ----------
     name
         Name of the table; empty for a DataFrame.
+    option
+        Option that named it, for errors.
 
     Raises
     ------
@@ -100,22 +102,22 @@ def take_table(rows: DataFrame, name: str) -> RowInput:
     """
     if not sessions.is_repeatable(rows):
         raise DataError(
-            "input: must give the same rows each time it is read (got a stream, or an expression such as rand()); "
+            f"{option}: must give the same rows each time it is read (got a stream, or an expression such as rand()); "
             "write it to a table first, and read that"
         )
-    _check_names(rows)
+    _check_names(rows, option)
     return RowInput(rows=rows, fingerprint=fingerprint(rows, name), size=sessions.estimate_size(rows))
 
 
-def _check_names(rows: DataFrame) -> None:
+def _check_names(rows: DataFrame, option: str) -> None:
     is_exact = str(rows.sparkSession.conf.get(CASE)).lower() == "true"
     found: dict[str, str] = {}
     for name in rows.columns:
         known = name if is_exact else name.lower()
         if known in found:
             raise SchemaError(
-                f"input: columns must have names that Spark tells apart (got {found[known]!r} and {name!r}, {CASE} is "
-                f"{str(is_exact).lower()}); rename one of them"
+                f"{option}: columns must have names that Spark tells apart (got {found[known]!r} and {name!r}, {CASE} "
+                f"is {str(is_exact).lower()}); rename one of them"
             )
         found[known] = name
 

@@ -123,15 +123,17 @@ def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: 
     DataError
         When one of these is damaged.
     """
-    parts = [*part_formats(listing.every)]
-    guessed = [[kind.guess(files, name) for name in config.text_columns] for kind, files in parts]
+    own, foreign = (part_formats(files) for files in (listing.files, listing.foreign))
+    guessed = [[kind.guess(files, name) for name in config.text_columns] for kind, files in own]
+    with naming("--without"):
+        guessed += [[kind.guess(files, name) for name in config.text_columns] for kind, files in foreign]
     # Nothing tells how many documents are of each profile: all could be of that which needs most.
     profiles = config.by_profile.values()
-    bands, rows = max((own.banding for own in profiles), key=prod)
-    if any(own.shingles.unit == "char" for own in profiles):
+    bands, rows = max((each.banding for each in profiles), key=prod)
+    if any(each.shingles.unit == "char" for each in profiles):
         assumed = assumed._replace(text_bytes=1)
     text_bytes = sum(one.text_bytes for each in guessed for one in each)
-    own = estimate_bytes(
+    need = estimate_bytes(
         documents=sum(each[0].documents for each in guessed),
         bands=bands,
         rows=rows,
@@ -139,7 +141,7 @@ def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: 
         text_bytes=text_bytes,
         assumed=assumed,
     )
-    return own + known * KNOWN_BYTES + (PARTS_BYTES * text_bytes if config.input.part_of else 0)
+    return need + known * KNOWN_BYTES + (PARTS_BYTES * text_bytes if config.input.part_of else 0)
 
 
 def fits_driver(spark: "SparkSession", config: Config, need: int) -> bool:

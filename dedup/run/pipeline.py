@@ -64,7 +64,7 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
         table = load_table(spark, job.config.input.table)
         job = replace(job, table=table, inputs=sessions.list_roots(table))
     if job.table is not None and job.config.input.without:
-        foreign = {name: load_table(spark, name) for name in job.config.input.without}
+        foreign = {name: load_table(spark, name, "--without") for name in job.config.input.without}
         roots = (root for each in foreign.values() for root in sessions.list_roots(each))
         job = replace(job, foreign_tables=foreign, inputs=[*job.inputs, *roots])
     check_apart(job.read, job.output)
