@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError, StorageError
+from dedup.files.bzip2 import Bzip2Stream
 from dedup.files.columns import Columns, check, require_type
 from dedup.files.delete_spans import Spans
 from dedup.files.storage import OutputFile, Storage
@@ -415,6 +416,8 @@ def open_bytes(file: InputFile, begin: int = 0) -> Iterator[Stream]:
         if file.compression is None:
             stream.seek(begin)
             yield stream
+        elif file.compression == "bz2":
+            yield Bzip2Stream(stream)
         else:
             with pa.CompressedInputStream(stream, file.compression) as plain:
                 yield plain
