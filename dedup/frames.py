@@ -1,6 +1,7 @@
 """Tables in memory as input: taken by Arrow's stream protocol, and given back as what they were."""
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -45,10 +46,17 @@ def take_frame(given: object) -> Frame | None:
             names = dict.fromkeys(name for row in rows for name in row)
             columns = {name: [row.get(name) for row in rows] for name in names}
             return Frame(pa.table(columns), pa.Table.to_pylist)
-        table = pa.table(given)
+        with warnings.catch_warnings():
+            # Names that are no strings do come back: see `_to_pandas`.
+            warnings.filterwarnings("ignore", "The DataFrame has .* not roundtrip correctly")
+            table = pa.table(given)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         said = str(error).splitlines()[0]
         raise ConfigError(f"input: must be rows of columns that Arrow knows ({said})") from error
+    kinds = getattr(given, "schema", None)
+    # Of these Polars would give the addresses.
+    if isinstance(kinds, Mapping) and (objects := [name for name, kind in kinds.items() if str(kind) == "Object"]):
+        raise ConfigError(f"input: must be rows of columns that Arrow knows (got Object of Polars in {objects[0]!r})")
     if len({*table.column_names}) < table.num_columns:
         raise ConfigError(f"input: must be rows of columns of different names (got {', '.join(table.column_names)})")
     # Classes derived from a package's own come back as that.
@@ -79,7 +87,11 @@ def _to_pandas(like: Any, table: pa.Table) -> object:  # noqa: ANN401 - a frame 
     for restored, given in ((frame.columns, like.columns), (frame.index, like.index)):
         if restored.nlevels == given.nlevels:
             restored.names = given.names
-    if frame.index.nlevels == 1 and hasattr(like.index.dtype, "pyarrow_dtype"):
+    if frame.index.nlevels == like.index.nlevels > 1:
+        levels = zip(frame.index.levels, like.index.levels, strict=True)
+        typed = [each.astype(of.dtype) if hasattr(of.dtype, "pyarrow_dtype") else each for each, of in levels]
+        frame.index = frame.index.set_levels(typed)
+    elif frame.index.nlevels == 1 and hasattr(like.index.dtype, "pyarrow_dtype"):
         frame.index = frame.index.astype(like.index.dtype)
     return frame
 

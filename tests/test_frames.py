@@ -72,7 +72,6 @@ def test_objects_beside_types_of_arrow_keep_their_own_nulls():
     assert find_duplicates(frame).kept["note"].tolist() == [None, "b"]
 
 
-@pytest.mark.filterwarnings("ignore:The DataFrame has")
 def test_names_and_labels_of_any_type_come_back(tmp_path):
     frame = make_pandas().rename(columns={"share": 7, "at": ("a", 1)}).convert_dtypes(dtype_backend="pyarrow")
     frame = frame.set_index(pd.Index(pd.array(["x", "y", "z"], dtype=pd.ArrowDtype(pa.string())), name=8))
@@ -86,6 +85,19 @@ def test_names_and_labels_of_any_type_come_back(tmp_path):
     ).kept
     pd.testing.assert_frame_equal(marked[[*range(5)]], numbered.loc[["x", "z"]], check_column_type=False)
     assert marked.columns[5] == "dedup_kept"
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_labels_of_several_levels_come_back_with_types_of_arrow(nulls):
+    numbers = pd.array([1, None if nulls else 2, 1], dtype=pd.ArrowDtype(pa.int8()))
+    words = pd.array(["x", "y", None if nulls else "z"], dtype=pd.ArrowDtype(pa.string()))
+    levels = pd.MultiIndex.from_arrays([numbers, ["u", "v", "w"], words], names=["a", 8, "a"])
+    frame = make_pandas().set_index(levels)
+
+    kept = find_duplicates(frame).kept
+
+    pd.testing.assert_frame_equal(kept, frame.iloc[[0, 2]])
+    assert kept.index.dtypes.tolist() == levels.dtypes.tolist()
 
 
 def test_a_class_derived_from_that_of_pandas_comes_back_as_that():
@@ -102,6 +114,13 @@ def test_a_frame_of_polars_comes_back_with_its_types():
     assert result.kept.equals(frame.filter(pl.col("id") != 2))
     assert result.kept.schema == frame.schema
     assert result.duplicates["id"].to_list() == [2]
+
+
+def test_objects_of_polars_are_refused_as_nothing_can_give_them_back():
+    frame = pl.DataFrame(ROWS).with_columns(pl.Series("what", [object()] * 3, dtype=pl.Object))
+
+    with pytest.raises(dedup.ConfigError, match=r"columns that Arrow knows \(got Object of Polars in 'what'\)"):
+        find_duplicates(frame)
 
 
 def test_tables_of_arrow_come_back_as_tables():
