@@ -73,6 +73,24 @@ class Log:
                 once = CommitProperties(max_commit_retries=0)
                 table.create_write_transaction([], "overwrite", own, partition_by, commit_properties=once)
 
+    def widen(self, name: str, schema: pa.Schema) -> None:
+        """Give a table the columns that it lacks of a schema, which are null in the rows that it has.
+
+        Raises
+        ------
+        Conflict
+            When somebody has changed it at the same time.
+        """
+        table = self.open(name)
+        known = {each.name for each in table.schema().fields}
+        lacking = [each for each in Schema.from_arrow(schema).fields if each.name not in known]
+        try:
+            with self._told(name), narrow(self.path):
+                if lacking:
+                    table.alter.add_columns(lacking)
+        except CommitFailedError as error:
+            raise Conflict from error
+
     def commit(self, name: str, added: Sequence[File], removed: Sequence[File]) -> int:
         """Add files to a table, and take others away; see `Tables.commit`."""
         for _ in range(TRIES):

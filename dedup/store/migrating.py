@@ -214,8 +214,11 @@ def cut_over(old: Tables, new: Tables, state: State) -> None:
     """
     other = Snapshot(tables=new, state=read_state(new))
     # Of a store that holds no shingle sets there is a table more.
-    for name in other.state.segments.keys() - state.segments.keys():
-        old.create(name, other.layout(name).schema)
+    for name in other.state.segments:
+        if name not in state.segments:
+            old.create(name, other.layout(name).schema)
+        # And `sets` has other columns, which readers of Delta Lake know by the log alone.
+        old.log.widen(name, other.layout(name).schema)
     every = {**dict.fromkeys(other.state.segments, ()), **state.segments}
     state = replace(state, segments=every, versions={**dict.fromkeys(every, 0), **state.versions})
     # Of two rows of a document the one of the later state counts.
