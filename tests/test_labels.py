@@ -13,6 +13,7 @@ from dedup.run.local import run_in_memory
 from dedup.run.pairs import read_pairs
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
+from tests.paraphrases import KINDS, draw
 
 
 def read(path, id_type=None):
@@ -110,6 +111,26 @@ def test_a_copy_that_an_earlier_layer_removes_counts_as_the_document_kept(tmp_pa
 
     assert all(one == other for one, other in told.values())
     assert [found[0][0]["joined"] for found in told.values()] == [1, 1, 2]
+
+
+def test_semantic_takes_labels_of_copies_that_an_earlier_layer_removes_for_those_of_the_ones_kept(tmp_path):
+    corpus, labels = tmp_path / "in.jsonl", tmp_path / "pairs.csv"
+    texts = {f"{n}{kind[0]}": getattr(each, kind) for n, each in enumerate(draw(7, 60)) for kind in KINDS}
+    texts |= {f"{n}z": texts[f"{n}t"] for n in range(60)}
+    corpus.write_text("".join(json.dumps({"id": each, "text": text}) + "\n" for each, text in texts.items()))
+    settings = ["input.id_column=id", f"evaluation.labeled_pairs={labels}", 'layers=["exact", "semantic"]']
+    told = []
+    for left in "tz":
+        labels.write_text(
+            "left_id,right_id,duplicate\n0t,0z,true\n"
+            + "".join(f"{n}{left},{n}{right},{right == 'p'}\n" for n in range(60) for right in "pc")
+        )
+        config = load_config(None, None, settings)
+        report = run_in_memory(Job(inputs=[str(corpus)], output=str(tmp_path / left), config=config))
+        told.append(report["layers"][1]["details"])
+
+    assert told[0]["threshold_chosen_by"] == "evaluation.labeled_pairs"
+    assert told[0] == told[1]
 
 
 def test_labels_that_no_layer_is_held_against_are_refused(tmp_path):

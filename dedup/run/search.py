@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from dedup.engine.engine import Engine, Rows, read_histogram
-from dedup.layers import NEAR
 from dedup.layers.chain import Chain
 from dedup.layers.foreign import count_for_foreign, drop_all, leave_foreign, list_foreign
 from dedup.layers.layer import Context, EarlierKeys, Found, Layer, NothingToSearchError, Setup, Stages
@@ -140,7 +139,7 @@ def search_layer(
     NothingToSearchError
         When nothing is left.
     """
-    if kind.name == NEAR and context.labels is not None and chain.removals is not None:
+    if context.labels is not None and chain.removals is not None:
         context = replace(context, labels=follow(chain.engine, context.labels, chain.removals))
     own = kind.make(set_up(kind.name, part, context, clock))
     rest = chain.rest(own.name)

@@ -101,7 +101,8 @@ def _list_labels(engine: Engine[Rows], labels: pa.Table | None, vectors: Rows) -
     known = labels.drop_null()
     ends = [known[name].to_numpy() for name in ("left_id", "right_id")]
     found = engine.lookup(vectors, pa.array(np.unique(np.concatenate(ends))))["doc_id"].to_numpy()
-    held = np.isin(ends[0], found) & np.isin(ends[1], found)
+    # Of two that an earlier layer took for one, there is no pair.
+    held = np.isin(ends[0], found) & np.isin(ends[1], found) & (ends[0] != ends[1])
     marks = known["duplicate"].to_numpy(zero_copy_only=False)[held].astype(int).tolist()
     return dict(zip(_pair(ends[0][held], ends[1][held]), marks, strict=True))
 
