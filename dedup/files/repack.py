@@ -1,5 +1,6 @@
 """Repacking of several files into one: rows travel as Arrow, and the output has its own format."""
 
+import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,7 @@ from dedup.files.formats.format import NO_ROWS, FileCounts, FilePart, Format, Ro
 from dedup.files.listing import COMPRESSIONS
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
-from dedup.files.storage import Storage
+from dedup.files.storage import OutputFile, Storage
 from dedup.files.systems import find_reason, redact
 
 
@@ -49,6 +50,18 @@ def common_schema(source: FileSource) -> pa.Schema:
                 "keep the input's format and files"
             ) from error
     return schemas[0] if schemas else pa.schema([])
+
+
+def check_columns(format: Format, schema: pa.Schema) -> None:  # noqa: A002 - as the setting is called
+    """Refuse columns of which a format has no files.
+
+    Raises
+    ------
+    SchemaError
+        When it has none.
+    """
+    with _fitting(format), format.create(OutputFile(io.BytesIO(), ""), schema):
+        pass
 
 
 def repack(

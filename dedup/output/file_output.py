@@ -73,7 +73,7 @@ def check_output(config: Config, source: FileSource) -> None:
     Raises
     ------
     SchemaError
-        When the input has a column that the output adds, or no columns at all.
+        When the input has a column that the output adds, no columns at all, or some that the output's format lacks.
     ConfigError
         When rows are to gain columns in another format or number of files.
     """
@@ -88,6 +88,9 @@ def check_output(config: Config, source: FileSource) -> None:
         if not is_mirrored:
             raise ConfigError('output.mode: "annotate" keeps the input\'s files (got another format or output.files)')
         sink.check_names(source, list(NOTES))
+    if config.output.mode == "filter" and not is_mirrored and source.listing.format.has_types:
+        # Lines of JSON must be read for it, which is left to the end.
+        repack.check_columns(_choose_format(config, source), repack.common_schema(source))
 
 
 def _is_mirrored(config: Config) -> bool:

@@ -28,6 +28,8 @@ from dedup.settings.options import Config
 
 WRITABLE = ("parquet", "jsonl", "csv")
 """Formats of files that Spark writes."""
+NO_CELLS = ("array", "map", "struct", "variant", "interval", "void")
+"""Spark's types of which CSV has no cells."""
 ANNOTATED = "output.mode: annotate"
 
 
@@ -55,7 +57,7 @@ class RowOutput:
         Raises
         ------
         SchemaError
-            When the input has a column that the output adds.
+            When the input has a column that the output adds, or one that the output's format lacks.
         ConfigError
             When the output's format takes no columns.
         """
@@ -63,6 +65,10 @@ class RowOutput:
             raise ConfigError(
                 f"output.format: must be {', '.join(WRITABLE)} where Spark writes the rows (got {self.kind})"
             )
+        for each in self.rows.schema if self.kind == "csv" and self.config.output.mode != "ids" else ():
+            if (kind := each.dataType.typeName()) in NO_CELLS:
+                rule = f"csv must have no columns of the types {', '.join(NO_CELLS)} (got {kind} of {each.name!r})"
+                raise SchemaError(f"output.format: {rule}")
         check_merge(self.config, load_format(self.kind))
         names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge)]
         check_free(self.rows, names, "keep.merge")

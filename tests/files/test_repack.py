@@ -19,6 +19,9 @@ from dedup.files.listing import list_files
 from dedup.files.repack import common_schema, group, repack, write_ids
 from dedup.files.source import open_source
 from dedup.files.splits import FilePart, Split, split_files
+from dedup.run.job import Job
+from dedup.run.local import run_in_memory
+from dedup.settings.files import load_config
 from tests.files.test_sink import load
 from tests.files.test_source import COUNT, NAMES, TEXTS, place
 
@@ -139,6 +142,26 @@ def test_an_integer_beyond_64_bits_is_refused_and_not_rounded(tmp_path, number):
 
     with pytest.raises(SchemaError, match=r"an integer is beyond 64 bits"):
         common_schema(source)
+
+
+@pytest.mark.parametrize(
+    ("settings", "other", "words"),
+    [
+        ({"output.format": "csv"}, [[1]], "csv must have no lists, structs or maps"),
+        ({"output.files": 1}, ["a"], r"columns must be of one type in all records \(.*b\.parquet"),
+    ],
+)
+def test_columns_that_no_file_of_the_output_could_have_are_refused_before_the_search(
+    tmp_path, monkeypatch, settings, other, words
+):
+    monkeypatch.setattr("dedup.run.local.execute", lambda *_, **__: 1 / 0)
+    paths = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+    for path, values in zip(paths, ([[1]], other), strict=True):
+        pq.write_table(pa.table({"text": ["a"], "z": values}), path)
+    config = load_config(settings=settings)
+
+    with pytest.raises(SchemaError, match=words):
+        run_in_memory(Job(inputs=paths, output=str(tmp_path / "out"), config=config))
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,15 @@ def test_annotations_of_equal_rows_tell_the_first_from_the_others(spark):
     ]
 
 
+@pytest.mark.parametrize("kind", ["array(1)", "map('a', 1)", "struct(1)", "make_interval(1)", "null"])
+def test_columns_that_csv_has_no_cells_for_are_refused_before_the_search(spark, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("dedup.run.pipeline.execute", lambda *_, **__: 1 / 0)
+    corpus = make_corpus(spark, [1]).withColumn("more", F.expr(kind))
+
+    with pytest.raises(SchemaError, match=r"csv must have no columns of the types .* of 'more'\)"):
+        deduplicate(corpus, f"{tmp_path}/out", id_column="id", output__format="csv")
+
+
 @pytest.mark.parametrize("name", [*NOTES, "DEDUP_Kept"])
 def test_an_input_with_a_column_of_an_annotation_is_refused(spark, name):
     corpus = make_corpus(spark, [1], ["id", name])

@@ -75,6 +75,8 @@ class ColumnarFile(ABC):
 class ColumnarFormat(RowFormat):
     """A format whose files are read as `ColumnarFile`."""
 
+    has_types: ClassVar = True
+
     @abstractmethod
     def open(self, stream: pa.NativeFile, file: InputFile) -> ColumnarFile:
         """Open a file."""

@@ -192,6 +192,8 @@ class Format(ABC):
     """Whether rows of any input can be written in the format."""
     has_shares: ClassVar[bool] = False
     """Whether a part can be read by shares of its rows: see `FilePart`."""
+    has_types: ClassVar[bool] = False
+    """Whether a file tells the types of its columns ahead of its rows."""
     has_lists: ClassVar[bool] = True
     """Whether columns can be lists."""
     id_column: ClassVar[str] = ""
