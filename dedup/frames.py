@@ -71,27 +71,27 @@ def _to_pandas(like: Any, table: pa.Table) -> object:  # noqa: ANN401 - a frame 
     if told is None:
         return table.to_pandas()
     # By their places, as Arrow has names that are no strings as such, and cannot read all of them back.
-    fields = [each["field_name"] for each in told["columns"]]
-    named = {field: name for field, name in zip(fields, like.columns, strict=False) if field in table.column_names}
-    types = {field: kind for field, kind in zip(fields, like.dtypes, strict=False) if field in named}
+    fields = [each["field_name"] for each in told["columns"]][: len(like.columns)]
+    places = [place for place, field in enumerate(fields) if field in table.column_names]
+    types = {fields[place]: like.dtypes.iloc[place] for place in places}
     # Nor can it read the names of nested types, and mapped by type, columns of objects would have the nulls of Arrow.
     of_arrow = {field: kind for field, kind in types.items() if hasattr(kind, "pyarrow_dtype")}
-    told["columns"] = [each for each in told["columns"] if each["field_name"] not in of_arrow]
+    told["columns"] = [
+        each | {"name": each["field_name"]} for each in told["columns"] if each["field_name"] not in of_arrow
+    ]
     told["column_indexes"] = []
     frame = table.drop_columns([*of_arrow]).replace_schema_metadata({"pandas": json.dumps(told)}).to_pandas()
     for place, field in enumerate(types):
         if field in of_arrow:
             frame.insert(place, field, of_arrow[field].__from_arrow__(table[field]))
     frame = frame.astype({field: kind for field, kind in types.items() if frame.dtypes[field] != kind})
-    frame.columns = [named.get(field, field) for field in frame.columns]
-    for restored, given in ((frame.columns, like.columns), (frame.index, like.index)):
-        if restored.nlevels == given.nlevels:
-            restored.names = given.names
-    if frame.index.nlevels == like.index.nlevels > 1:
+    own, added = like.columns[places], frame.columns[len(places) :]
+    frame.columns = own.append(added.rename(own.name)) if len(added) else own
+    frame.index.names = like.index.names
+    if frame.index.nlevels > 1:
         levels = zip(frame.index.levels, like.index.levels, strict=True)
-        typed = [each.astype(of.dtype) if hasattr(of.dtype, "pyarrow_dtype") else each for each, of in levels]
-        frame.index = frame.index.set_levels(typed)
-    elif frame.index.nlevels == 1 and hasattr(like.index.dtype, "pyarrow_dtype"):
+        frame.index = frame.index.set_levels([each.astype(of.dtype) for each, of in levels])
+    elif frame.index.dtype != like.index.dtype:
         frame.index = frame.index.astype(like.index.dtype)
     return frame
 
@@ -113,5 +113,5 @@ _RESTORERS: Mapping[str, Callable[[Any, pa.Table], object]] = {
     "polars": _to_polars,
     "duckdb": _to_duckdb,
 }
-"""Functions that make what a package gave, by its name; of the types of its columns and a table. From all others come
+"""Functions that make what a package gave, by its name; of that without rows and a table. From all others come
 tables of Arrow."""

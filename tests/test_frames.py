@@ -100,6 +100,30 @@ def test_labels_of_several_levels_come_back_with_types_of_arrow(nulls):
     assert kept.index.dtypes.tolist() == levels.dtypes.tolist()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.rename(columns={"share": None}),
+        lambda frame: frame.rename(columns={"share": float("nan")}),
+        lambda frame: frame.set_axis(frame.columns.astype("string"), axis="columns"),
+        lambda frame: frame.set_axis(pd.CategoricalIndex(frame.columns), axis="columns"),
+        lambda frame: frame.set_axis(pd.MultiIndex.from_product([[*frame], [""]], names=["a", None]), axis="columns"),
+        lambda frame: frame.set_index(pd.Index([1, None, 3], dtype="Int64")),
+        lambda frame: frame.set_index(pd.Index(["x", None, "z"], dtype="string")),
+    ],
+    ids=["none", "nan", "strings", "categories", "levels", "integers with nulls", "strings with nulls"],
+)
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+def test_indexes_of_any_kind_come_back(tmp_path, change, mode):
+    frame = change(make_pandas())
+    named = {"id_column": str(frame.columns[0]), "text_column": str(frame.columns[1])}
+    kept = dedup.deduplicate(frame, tmp_path / "out", **named, output__mode=mode, engine="memory").kept
+
+    assert [*kept.columns[4:]][:1] == ([] if mode == "filter" else ["dedup_kept"])
+    own = kept if mode == "filter" else kept.iloc[:, :4].set_axis(frame.columns, axis="columns")
+    pd.testing.assert_frame_equal(own, frame.iloc[[0, 2]])
+
+
 def test_a_class_derived_from_that_of_pandas_comes_back_as_that():
     class Named(pd.DataFrame):
         pass
