@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from dedup.engine.exchange import WAVES
-from dedup.engine.sessions import count_cores
+from dedup.engine.sessions import count_cores, suited
 from dedup.run import shortcuts
 from dedup.run.distributed import SPLIT_BYTES, join_partitions
 from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _fork_workers, _has_package, read_conf, suit_session
@@ -33,6 +34,17 @@ def test_a_properties_file_is_keys_and_values_and_comments(tmp_path):
     )
 
     assert read_conf(file) == {"spark.a": "1", "spark.b": "x y  z", "spark.c": "a#b=c", "spark.d": "é"}
+
+
+def test_a_server_that_is_gone_when_settings_are_given_back_hides_no_error():
+    def give_back(_, value):
+        if value == "true":
+            raise PySparkException("the server is gone")
+
+    spark = SimpleNamespace(conf=SimpleNamespace(get=lambda *_: "true", set=give_back))
+
+    with pytest.raises(ValueError, match="the reason"), suited(spark):
+        raise ValueError("the reason")
 
 
 def test_java_looks_first_where_most_classes_are(monkeypatch):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -316,7 +316,8 @@ def restored(spark: SparkSession, *names: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(Py4JError, OSError):  # stopped meanwhile: that error is the one to see
+        # Stopped meanwhile, or its server is: that error is the one to see.
+        with contextlib.suppress(Py4JError, PySparkException, OSError):
             for name, value in before.items():
                 if value is None:
                     spark.conf.unset(name)
