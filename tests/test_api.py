@@ -141,14 +141,16 @@ def test_text_files_are_read_as_path_and_text(tmp_path):
     assert sorted((row["path"], row["text"]) for row in kept) == [("a.txt", WORDS), ("c.txt", "other")]
 
 
-def test_rows_whose_columns_share_a_name_are_refused_as_a_dataset_in_a_line(tmp_path):
+def test_files_of_which_arrow_makes_no_dataset_are_refused_in_a_line(tmp_path):
     rows = pa.table([[1, 2], ["a text", "another"], ["x", "y"], ["x", "y"]], names=["id", "text", "note", "note"])
     pq.write_table(rows, tmp_path / "in.parquet")
     result = dedup.deduplicate(tmp_path / "in.parquet", tmp_path / "out", id_column="id", engine="memory")
 
-    with pytest.raises(
-        dedup.StorageError, match=r"kept/in.parquet: must be of columns that an Arrow dataset takes .*duplicate"
-    ):
+    rule = "kept/in.parquet: must be whole, with columns that an Arrow dataset takes"
+    with pytest.raises(dedup.StorageError, match=rf"{rule} .*duplicate"):
+        _ = result.kept
+    (tmp_path / "out" / "kept" / "in.parquet").write_bytes(b"PAR1")
+    with pytest.raises(dedup.StorageError, match=rf"{rule} .*size"):
         _ = result.kept
 
 

@@ -322,7 +322,7 @@ class Format(ABC):
         Raises
         ------
         StorageError
-            When Arrow takes none of them, as where two columns have one name.
+            When Arrow takes none of them, as where two columns have one name, or the first is damaged.
         """
         # It imports pandas where that is installed, which takes a third of a second.
         import pyarrow.dataset as ds  # noqa: PLC0415
@@ -334,8 +334,8 @@ class Format(ABC):
         try:
             return ds.dataset(paths, filesystem=resolve(files[0].path)[0], format=self.dataset)
         except pa.ArrowInvalid as error:
-            rule = f"must be of columns that an Arrow dataset takes ({find_reason(error)}); read its files one by one"
-            raise StorageError(f"{redact(files[0].path)}: {rule}") from error
+            rule = f"must be whole, with columns that an Arrow dataset takes ({find_reason(error)})"
+            raise StorageError(f"{redact(files[0].path)}: {rule}; read the files one by one") from error
 
     def create(self, stream: OutputFile, schema: pa.Schema) -> AbstractContextManager[Write]:
         """Open a writer of a new file for rows of a schema.
