@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from dedup.engine.exchange import WAVES
-from dedup.engine.sessions import count_cores, suited
+from dedup.engine.sessions import LARGE_TYPES, count_cores, suited
 from dedup.run import shortcuts
 from dedup.run.distributed import SPLIT_BYTES, join_partitions
 from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _fork_workers, _has_package, read_conf, suit_session
@@ -41,7 +41,7 @@ def test_a_server_that_is_gone_when_settings_are_given_back_hides_no_error():
         if value == "true":
             raise PySparkException("the server is gone")
 
-    spark = SimpleNamespace(conf=SimpleNamespace(get=lambda *_: "true", set=give_back))
+    spark = SimpleNamespace(conf=SimpleNamespace(get=lambda name, _: "true" if name == LARGE_TYPES else None, set=give_back))
 
     with pytest.raises(ValueError, match="the reason"), suited(spark):
         raise ValueError("the reason")
