@@ -41,7 +41,9 @@ def test_a_server_that_is_gone_when_settings_are_given_back_hides_no_error():
         if value == "true":
             raise PySparkException("the server is gone")
 
-    spark = SimpleNamespace(conf=SimpleNamespace(get=lambda name, _: "true" if name == LARGE_TYPES else None, set=give_back))
+    spark = SimpleNamespace(
+        conf=SimpleNamespace(get=lambda name, _: "true" if name == LARGE_TYPES else None, set=give_back)
+    )
 
     with pytest.raises(ValueError, match="the reason"), suited(spark):
         raise ValueError("the reason")

@@ -91,7 +91,8 @@ def main(arguments: Sequence[str]) -> int:
         with contextlib.suppress(ImportError):  # the file is optional
             from dedup.run.shortcuts import block_pandas  # noqa: PLC0415
 
-            block_pandas()
+            if config.output.format != "jsonl":  # whose nanoseconds are told by pandas
+                block_pandas()
         paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
         job = Job(**paths, config=config, overwrite=options.overwrite, preset=options.preset or "", begun=begin / 1e9)
         work = None

@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import subprocess
+import sys
 import uuid
 
 import numpy as np
@@ -251,6 +253,23 @@ def test_a_time_of_day_in_lines_has_all_its_nanoseconds_wherever_it_stands(tmp_p
         "map": [["k", [told]]],
     }
     assert second["flat"] == second["packed"] == "01:02:03.000000000"
+
+
+def test_the_command_writes_nanoseconds_in_lines_as_python_does(tmp_path):
+    kinds = {"at": pa.timestamp("ns"), "took": pa.duration("ns"), "daily": pa.time64("ns")}
+    columns = {name: pa.array([1], pa.int64()).cast(kind) for name, kind in kinds.items()}
+    pq.write_table(pa.table({"text": ["some words"], **columns}), tmp_path / "a.parquet")
+    job = [sys.executable, "-m", "dedup", "run", "--input", f"{tmp_path}/a.parquet", "--output", f"{tmp_path}/out"]
+
+    subprocess.run([*job, "--engine", "memory", "--set", "output.format=jsonl"], check=True, capture_output=True)
+
+    [written] = (tmp_path / "out" / "kept").iterdir()
+    row = json.loads(written.read_text())
+    assert [row[name] for name in kinds] == [
+        "1970-01-01T00:00:00.000000001",
+        "0:00:00.000000001",
+        "00:00:00.000000001",
+    ]
 
 
 def test_a_cell_of_csv_has_the_value_of_any_flat_type(tmp_path):
