@@ -13,7 +13,7 @@ from hypothesis import Phase, settings
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
-from dedup.cli.common import STOPS
+from dedup.cli.process import STOPS
 from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
 from dedup.run import lock, opening
 from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, SHORTCUTS, read_conf

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from dedup import cli
-from dedup.cli.common import REPEAT_SECONDS, command, stop_on_signals
+from dedup.cli.process import REPEAT_SECONDS, command, stop_on_signals
 from dedup.cli.run import answer
 from dedup.files.storage import Storage
 from dedup.run.session import ROOT
@@ -152,7 +152,7 @@ def test_a_signal_ends_other_commands_in_one_line(words, number, said, monkeypat
 @pytest.mark.parametrize("wait", [0, REPEAT_SECONDS])
 def test_a_signal_that_is_repeated_at_once_does_not_disturb_the_end(monkeypatch, wait):
     now = [100.0]
-    monkeypatch.setattr("dedup.cli.common.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("dedup.cli.process.time", SimpleNamespace(monotonic=lambda: now[0]))
     stopped = stop_on_signals()
     with pytest.raises(SystemExit):
         signal.raise_signal(signal.SIGHUP)
@@ -168,7 +168,7 @@ def test_an_interrupt_amid_the_imports_ends_a_command_in_one_line():
 import runpy, signal, sys
 class Amid:
     def find_spec(self, name, *_):
-        name == "dedup.cli.common" and signal.raise_signal(signal.SIGINT)
+        name == "dedup.cli.process" and signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Amid())
 runpy.run_module("dedup", run_name="__main__")
 """

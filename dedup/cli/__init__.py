@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from dedup.cli.common import Parser, command
+from dedup.cli.common import Parser
+from dedup.cli.process import command
 from dedup.version import __version__
 
 VERBS = {

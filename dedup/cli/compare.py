@@ -7,7 +7,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import READING, Parser, add_options, add_settings, command, print_table, read_settings
+from dedup.cli.common import READING, Parser, add_options, add_settings, print_table, read_settings
+from dedup.cli.process import command
 from dedup.display import hide_secrets, log_to_stderr, printable, to_json
 
 

@@ -5,7 +5,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dedup.cli.common import Parser, command, read_ids, read_texts, typed
+from dedup.cli.common import Parser, read_ids, read_texts, typed
+from dedup.cli.process import command
 from dedup.display import log_to_stderr
 
 

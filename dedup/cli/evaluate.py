@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dedup.cli.common import READING, SEARCH, Parser, add_options, add_settings, command, read_settings, whole
+from dedup.cli.common import READING, SEARCH, Parser, add_options, add_settings, read_settings, whole
+from dedup.cli.process import command
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.extras import check_extra
 from dedup.version import __version__

@@ -6,7 +6,8 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from dedup.cli.common import Parser, command, whole
+from dedup.cli.common import Parser, whole
+from dedup.cli.process import command
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:

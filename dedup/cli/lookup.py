@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dedup.cli.common import Parser, command, read_texts, typed
+from dedup.cli.common import Parser, read_texts, typed
+from dedup.cli.process import command
 from dedup.display import printable, to_json
 
 if TYPE_CHECKING:

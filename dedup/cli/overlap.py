@@ -7,7 +7,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import Parser, command, print_table
+from dedup.cli.common import Parser, print_table
+from dedup.cli.process import command
 from dedup.display import hide_secrets, to_json
 
 

@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import Parser, add_options, add_settings, command, read_settings, typed, whole
+from dedup.cli.common import Parser, add_options, add_settings, read_settings, typed, whole
+from dedup.cli.process import command
 from dedup.errors import StorageError
 from dedup.plan.answer import answer
 from dedup.plan.question import PlanQuestion

@@ -7,20 +7,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from dedup.cli.common import (
-    READING,
-    SEARCH,
-    STOPS,
-    Parser,
-    add_options,
-    add_settings,
-    command,
-    mute,
-    read_settings,
-    stop_on_signals,
-    tell_error,
-    tell_stop,
-)
+from dedup.cli.common import READING, SEARCH, Parser, add_options, add_settings, read_settings
+from dedup.cli.process import STOPS, command, mute, stop_on_signals, tell_error, tell_stop
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
 from dedup.version import __version__

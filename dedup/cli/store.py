@@ -12,7 +12,6 @@ from dedup.cli.common import (
     Parser,
     add_options,
     add_settings,
-    command,
     print_table,
     read_ids,
     read_lines,
@@ -20,6 +19,7 @@ from dedup.cli.common import (
     typed,
     whole,
 )
+from dedup.cli.process import command
 from dedup.display import log_to_stderr, to_json
 from dedup.errors import ConfigError
 
