@@ -216,12 +216,16 @@ def _explain_dropped(result: PublishedOutput, found: Explanation) -> Explanation
 
 
 def _explain_removed(result: PublishedOutput, found: Explanation, reached: Collection[Any]) -> Explanation:
-    edges, kept, later = _edges_of(result, reached), found.representative_id, _list_later(result, found)
-    ids = [] if kept is None else Graph(edges).chain(found.id, kept)
+    kept, later = found.representative_id, _list_later(result, found)
+    if kept is None and (found.is_dropped or not later):
+        return _explain_dropped(result, found)
+    edges = _edges_of(result, reached)
+    graph = Graph(edges)
+    ids = [] if kept is None else graph.chain(found.id, kept)
     if not ids:
-        chains = (Graph(edges).chain(found.id, each) for each in later)
+        chains = (graph.chain(found.id, each) for each in later)
         ids = min(filter(None, chains), key=lambda chain: (len(chain), chain), default=[])
-    if kept is None and (found.is_dropped or not ids):
+    if kept is None and not ids:
         return _explain_dropped(result, found)
     known = _recorded(edges.to_pylist())
     through = ids[-1] if ids and ids[-1] != kept else None
@@ -256,8 +260,11 @@ def _list_later(result: PublishedOutput, found: Explanation) -> dict[Any, str]:
     A document may have gone for one of them, and then been named to go for the one that stays.
     """
     layers, kept = result.config.layers, pc.field("representative_id")
+    behind = layers[layers.index(found.layer) + 1 :]
+    if not behind:
+        return {}
     rows = result.duplicates.filter(
-        pc.field("layer").isin(pa.array(layers[layers.index(found.layer) + 1 :], pa.string()))
+        pc.field("layer").isin(pa.array(behind, pa.string()))
         & (kept.is_null() if found.representative_id is None else kept == found.representative_id)
     )
     return {row["id"]: f"layer {row['layer']}: {row['kind']}" for row in rows.to_pylist()}

@@ -153,10 +153,7 @@ class Chain(Generic[Rows]):
         """Return all removals, those of earlier layers in favour of what stays."""
         if self.removals is None or found.removals is None:
             return found.removals if self.removals is None else self.removals
-        schema = arrow.removals(self.engine.id_type)
-        kept = found.kept
-        if kept is None:
-            kept = self.engine.map(found.removals, partial(_keep, schema=schema), schema)
+        kept = list_owners(self.engine, found.removals) if found.kept is None else found.kept
         known = [each for each in (found.removals, kept, found.earlier) if each is not None]
         return self.engine.concat(self._follow(layer, self.removals, *known), found.removals)
 
@@ -242,8 +239,13 @@ def _add_up(steps: Mapping[str, Layered]) -> Layered:
     )
 
 
-def _keep(batches: Batches, *, schema: pa.Schema) -> Batches:
-    """Yield the documents in whose favour some are removed, in the form of REMOVALS."""
+def list_owners(engine: Engine[Rows], removals: Rows) -> Rows:
+    """Return the documents in whose favour some are removed, a row for each of these, in the form of REMOVALS."""
+    schema = arrow.removals(engine.id_type)
+    return engine.map(removals, partial(_take_owners, schema=schema), schema)
+
+
+def _take_owners(batches: Batches, *, schema: pa.Schema) -> Batches:
     for batch in batches:
         known = batch.filter(batch["representative_id"].is_valid())
         ids = known["representative_id"]

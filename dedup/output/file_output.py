@@ -67,8 +67,12 @@ WriteUnit: TypeAlias = Callable[[FileSource, Handed], FileCounts]
 """Work that writes a unit; it goes to other processes."""
 
 
-def check_output(config: Config, source: FileSource) -> None:
+def check_output(config: Config, source: FileSource) -> pa.Schema | None:
     """Refuse what cannot be written, before work is done.
+
+    Returns
+    -------
+    Schema of the rows in another format or number of files, where the input tells it ahead of its rows; else None.
 
     Raises
     ------
@@ -88,9 +92,12 @@ def check_output(config: Config, source: FileSource) -> None:
         if not is_mirrored:
             raise ConfigError('output.mode: "annotate" keeps the input\'s files (got another format or output.files)')
         sink.check_names(source, list(NOTES))
-    if config.output.mode == "filter" and not is_mirrored and source.listing.format.has_types:
+    if config.output.mode != "filter" or is_mirrored or not source.listing.format.has_types:
         # Lines of JSON must be read for it, which is left to the end.
-        repack.check_columns(_choose_format(config, source), repack.common_schema(source))
+        return None
+    schema = repack.common_schema(source)
+    repack.check_columns(_choose_format(config, source), schema)
+    return schema
 
 
 def _is_mirrored(config: Config) -> bool:
@@ -114,6 +121,8 @@ class FileOutput(ABC, Generic[Rows]):
     reads_beside: ClassVar[bool] = True
     config: Config
     source: FileSource
+    schema: pa.Schema | None
+    """As from `check_output`."""
     folder: str
     """The result's, by a path that serves workers in other folders too."""
 
@@ -206,7 +215,9 @@ class FileOutput(ABC, Generic[Rows]):
             )
         first, kind = self.source.listing.files[0], _choose_format(self.config, self.source)
         ending = f".{first.path.rpartition('.')[2]}" if first.compression and kind.is_compressible else ""
-        schema = None if self.config.output.mode == "ids" else repack.common_schema(self.source)
+        schema = self.schema
+        if schema is None and self.config.output.mode != "ids":
+            schema = repack.common_schema(self.source)
         return partial(pack, folder=self.folder, ending=f"{kind.extensions[0]}{ending}", kind=kind, schema=schema)
 
     def read_texts(self, engine: Engine[Rows], found: Findings[Rows]) -> dict[int, str]:

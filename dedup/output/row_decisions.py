@@ -13,14 +13,13 @@ from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import drop_repeated, join_groups
-from dedup.layers.chain import Chain
+from dedup.layers.chain import Chain, list_owners
 from dedup.tables import arrow
 
 SOURCES = 50
 """Sources counted on their own."""
 PROFILE = pa.field("profile", pa.int64())
 REASON = ("layer", "kind", "representative_id", "component_id", "jaccard")
-OWNED = ("representative_id", "component_id")
 GOES, STAYS = 0, 1
 """Roles of rows that tell the component of a document: of one that goes in its favour, and its own."""
 NUMBER = pa.field("number", pa.int64())
@@ -105,7 +104,7 @@ def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
 def _find_components(engine: Engine[Rows], removals: Rows, kept: Rows | None, wanted: Rows) -> Rows:
     """Return doc_id and component_id of those wanted that stay for others: that of what goes for them, if anything."""
     schema = pa.schema([*arrow.integers("doc_id", "role"), ("component_id", engine.id_type)])
-    rows = engine.map(engine.select(removals, *OWNED), partial(_name_owners, schema=schema), schema)
+    rows = conform_rows(engine, list_owners(engine, removals), schema, role=GOES)
     if kept is not None:
         own = engine.select(kept, "doc_id", "component_id")
         rows = engine.concat(rows, conform_rows(engine, own, schema, role=STAYS))
@@ -132,13 +131,6 @@ def read_profiles(tally: Mapping[str, Mapping[str, int]]) -> dict[tuple[int, str
     """Return them by the number of their profile and layer."""
     found = ((*key.partition(" "), count) for key, count in tally.get("profiles", {}).items())
     return {(int(number), layer): count for number, _, layer, count in found}
-
-
-def _name_owners(batches: Batches, *, schema: pa.Schema) -> Batches:
-    """Yield the documents in whose favour some go, with the component of these."""
-    for batch in batches:
-        held = batch.filter(batch["representative_id"].is_valid())
-        yield conform(held, schema, doc_id=to_doc_ids(held["representative_id"]), role=GOES)
 
 
 def _name_copies(batches: Batches, *, copies: tuple[str, str], schema: pa.Schema, alone: bool) -> Batches:

@@ -53,7 +53,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     config = job.config
     suit_session(spark, listing.size)
     source = open_input(config, listing)
-    check_output(config, source)
+    schema = check_output(config, source)
     cores = sessions.count_cores(spark)
     splits = split_files(listing, min(max(listing.size // (WAVES * cores), SPLIT_BYTES), MOST_SPLIT_BYTES), cores)
     corpus = Files(spark=spark, source=source, splits=splits)
@@ -62,7 +62,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
 
     def open_output(engine: SparkEngine) -> ResultWriter[SparkRows]:
         folder = absolute(workspace.result)
-        return SparkOutput(config=config, source=source, folder=folder, corpus=corpus, keep=engine.keep)
+        return SparkOutput(config=config, source=source, schema=schema, folder=folder, corpus=corpus, keep=engine.keep)
 
     return Given(
         fingerprint=listing.fingerprint,

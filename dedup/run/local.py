@@ -95,13 +95,13 @@ def open_files(
         Session whose tasks make the passes over the files; None for processes of this machine.
     """
     source = open_input(job.config, listing)
-    check_output(job.config, source)
+    schema = check_output(job.config, source)
     cores = count_cores() if spark else choose_cores(listing, [*job.inputs, job.output])
     splits = list_splits(listing, cores, asks_all=asks_all)
 
     def open_output(engine: MemoryEngine) -> ResultWriter[pa.Table]:
         folder = absolute(workspace.result)
-        return MemoryOutput(config=job.config, source=source, folder=folder, engine=engine)
+        return MemoryOutput(config=job.config, source=source, schema=schema, folder=folder, engine=engine)
 
     def list_repeated(engine: MemoryEngine) -> pa.Table | None:
         if not name_repeated(job.config)[0]:

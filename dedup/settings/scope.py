@@ -6,7 +6,12 @@ from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
 
 DECIDING = (
-    *("cluster.linkage", "cluster.max_component", "keep.drop", "keep.copies", "limits.per_source", "input.without"),
+    "cluster.linkage",
+    "cluster.max_component",
+    "keep.drop",
+    "keep.copies",
+    "limits.per_source",
+    "input.without",
 )
 """Settings by which other documents go than all but one of each component."""
 

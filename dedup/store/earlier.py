@@ -71,7 +71,7 @@ class StoredKeys:
     layer: str
     layers: int
     """Layers of the store, or more."""
-    all_lead: bool = False
+    all_lead: bool
     """Whether documents come before new ones that were removed, too."""
 
     def find(self, engine: Engine[Rows], rows: Rows, kind: str) -> Rows:
@@ -240,7 +240,7 @@ def _list_representatives(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([pa.array(to_doc_ids(held))], schema=MEMBERS)
 
 
-def follow(engine: Engine[Rows], grown: Grown[Rows], name: str, owned: Rows, *, all_lead: bool = False) -> Rows:
+def follow(engine: Engine[Rows], grown: Grown[Rows], name: str, owned: Rows, *, all_lead: bool) -> Rows:
     """Return documents of a store in the form of REMOVALS, as `Found.earlier` has them.
 
     Parameters
