@@ -373,20 +373,25 @@ def test_a_record_cut_short_by_a_crash_counts_for_nothing(enter, storage, output
     assert workspace.finished("first") is None
 
 
-def test_a_record_that_a_store_does_not_give_is_no_damaged_one(tmp_path, monkeypatch):
-    output, read_text = str(tmp_path / "out"), Storage.read_text
+def refuse_records(method):
+    """Return a method of a storage that gives no record of a run."""
 
     def refuse(storage, path):
         if path.endswith("/run.json"):
             raise StorageError(f"{path}: must be a path that can be read and written (AWS Error ACCESS_DENIED)")
-        return read_text(storage, path)
+        return method(storage, path)
 
+    return refuse
+
+
+def test_a_record_that_a_store_does_not_give_is_no_damaged_one(tmp_path, monkeypatch):
+    output = str(tmp_path / "out")
     with Workspace(Storage(), output) as workspace:
         workspace.open(IDENTITY, overwrite=False)
         workspace.finish("first", {"rows": 2})
     with Workspace(Storage(), output) as workspace:
         with monkeypatch.context() as patch:
-            patch.setattr(Storage, "read_text", refuse)
+            patch.setattr(Storage, "read_text", refuse_records(Storage.read_text))
             with pytest.raises(StorageError, match="ACCESS_DENIED"):
                 workspace.open(IDENTITY, overwrite=False)
         workspace.open(IDENTITY, overwrite=False)
@@ -394,17 +399,11 @@ def test_a_record_that_a_store_does_not_give_is_no_damaged_one(tmp_path, monkeyp
 
 
 def test_a_store_that_is_out_once_the_output_is_whole_fails_no_run(tmp_path, monkeypatch, caplog):
-    output, exists = str(tmp_path / "out"), Storage.exists
-
-    def refuse(storage, path):
-        if path.endswith("/run.json"):
-            raise StorageError(f"{path}: must be a path that can be read and written (AWS Error ACCESS_DENIED)")
-        return exists(storage, path)
-
+    output = str(tmp_path / "out")
     with Workspace(Storage(), output) as workspace:
         workspace.open(IDENTITY, overwrite=False)
         with monkeypatch.context() as patch:
-            patch.setattr(Storage, "exists", refuse)
+            patch.setattr(Storage, "exists", refuse_records(Storage.exists))
             workspace.publish({})
     assert (tmp_path / "out" / "_SUCCESS").exists()
     assert "temporary files remain" in caplog.text
