@@ -1,6 +1,6 @@
 """Conversion of the values of columns, of whatever type a file has them, to ids, texts, sources and vectors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -143,38 +143,3 @@ def cast_views(values: pa.Array) -> pa.Array:
     """Return views of texts or bytes as arrays of which pyarrow takes rows and looks values up; others as they are."""
     views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     return values.cast(views[values.type]) if values.type in views else values
-
-
-def spell_times(rows: pa.Table) -> pa.Table:
-    """Return rows with texts for times of day in ns, of which Python has the µs only.
-
-    Raises
-    ------
-    ArrowNotImplementedError
-        When they are within a type that Arrow does not cast.
-    """
-    schema = pa.schema([*map(_spell, rows.schema)])
-    return rows if schema == rows.schema else rows.cast(schema)
-
-
-def _spell(field: pa.Field) -> pa.Field:
-    kind = field.type
-    if pa.types.is_dictionary(kind):
-        plain = field.with_type(kind.value_type)
-        return field if _spell(plain) == plain else _spell(plain)
-    within = [kind.field(place) for place in range(kind.num_fields)]
-    spelled = [*map(_spell, within)]
-    if kind == pa.time64("ns"):
-        kind = pa.string()
-    elif spelled != within:
-        makers: dict[int, Callable[[], pa.DataType]] = {
-            pa.lib.Type_LIST: lambda: pa.list_(*spelled),
-            pa.lib.Type_LARGE_LIST: lambda: pa.large_list(*spelled),
-            pa.lib.Type_FIXED_SIZE_LIST: lambda: pa.list_(*spelled, kind.list_size),
-            pa.lib.Type_MAP: lambda: pa.map_(_spell(kind.key_field), _spell(kind.item_field)),
-            pa.lib.Type_STRUCT: lambda: pa.struct(spelled),
-        }
-        if kind.id not in makers:
-            raise pa.ArrowNotImplementedError(f"times in ns within {kind}")
-        kind = makers[kind.id]()
-    return field.with_type(kind)

@@ -8,7 +8,6 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from dedup.errors import DataError, SchemaError, suggest
 from dedup.files.columns import OFFSET_LIMIT, SET_RULE, VECTOR_RULE, VECTOR_SETTING, Columns, gather, require_free
-from dedup.files.conversion import join_columns, spell_times, to_text
+from dedup.files.conversion import join_columns, to_text
 from dedup.files.digest import digest_object
 from dedup.files.formats import records
 from dedup.files.formats.format import (
@@ -44,10 +43,11 @@ from dedup.files.formats.json_line import (
     parse,
     parse_exactly,
 )
+from dedup.files.formats.json_rows import to_lines
 from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Clearer, Eraser, RecordFormat
 from dedup.files.orders import to_keys
 from dedup.files.storage import OutputFile
-from dedup.files.systems import find_reason, redact
+from dedup.files.systems import redact
 
 PEEKED = 100
 """Records read to find the type of ids."""
@@ -157,39 +157,7 @@ class JsonlFormat(RecordFormat):
     @contextmanager
     def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
-        yield lambda rows: stream.write(_to_lines(spell_times(rows)))
-
-
-def _to_lines(rows: pa.Table) -> bytes:
-    """Return rows as lines.
-
-    Raises
-    ------
-    DataError
-        When a string is not UTF-8.
-    ArrowInvalid
-        When values are nested deeper than orjson writes.
-    """
-    try:
-        values = rows.to_pylist()
-        return b"".join(orjson.dumps(row, default=_to_text, option=orjson.OPT_APPEND_NEWLINE) for row in values)
-    except orjson.JSONEncodeError as error:
-        raise pa.ArrowInvalid(find_reason(error)) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"output.format: strings must be UTF-8 to be written as jsonl ({find_reason(error)}); keep the format of "
-            "the input, which keeps its bytes"
-        ) from error
-
-
-def _to_text(value: object) -> str:
-    if isinstance(value, datetime):
-        # That of pandas, which holds nanoseconds, as its durations do.
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        told, rest = str(timedelta(value.days, value.seconds, value.microseconds)), getattr(value, "nanoseconds", 0)
-        return f"{told}{'' if value.microseconds else '.000000'}{rest:03}" if rest else told
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        yield lambda rows: stream.write(to_lines(rows))
 
 
 class _Objects(NamedTuple):
