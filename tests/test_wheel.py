@@ -224,7 +224,12 @@ def test_the_command_lists_its_verbs_and_refuses_others(capsys):
         cli.main(["--help"])
     said = capsys.readouterr().out
     assert re.findall(r"^    ([a-z]+) ", said.partition("VERB\n")[2], re.MULTILINE) == list(cli.VERBS)
-    assert {path.stem for path in Path(cli.__file__).parent.glob("*.py")} == {"__init__", "common", *cli.VERBS}
+    assert {path.stem for path in Path(cli.__file__).parent.glob("*.py")} == {
+        "__init__",
+        "common",
+        "process",
+        *cli.VERBS,
+    }
 
     with pytest.raises(SystemExit, match="2"):
         cli.main(["remove"])
