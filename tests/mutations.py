@@ -982,17 +982,17 @@ MUTATIONS = (
     Mutation(
         "contained-in-unsure",
         "A document goes for certain only if one contains it that nothing else may contain.",
-        "layers/inclusion.py",
-        'pc.equal(pc.list_value_length(batch["others"]), 0)',
-        'pc.greater_equal(pc.list_value_length(batch["others"]), 0)',
+        "layers/containment.py",
+        'sure = engine.join(edges, seekers, f"{LARGER}doc_id", how="anti")',
+        "sure = edges",
         ("layers/test_containment.py",),
     ),
     Mutation(
         "chain-of-inclusions",
         "No document is compared with one that goes for certain.",
-        "layers/inclusion.py",
-        "is_claim & ~follows & (places < most)",
-        "is_claim & (places < most)",
+        "layers/containment.py",
+        "((stays, self.most), (goes, 0))",
+        "((stays, self.most), (goes, self.most))",
         ("layers/test_containment.py",),
     ),
     Mutation(

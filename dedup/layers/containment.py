@@ -1,13 +1,14 @@
 """The layer of containment: documents most of whose shingles another has, as large or larger."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work, conform_rows, describe, once
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Size, conform_rows, describe, once, read_histogram
 from dedup.kernels import election
 from dedup.kernels.runs.batches import conform_each
 from dedup.kernels.runs.groups import join_groups
@@ -16,11 +17,12 @@ from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import inclusion
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
-from dedup.layers.foreign import has_foreign, list_foreign, mark_foreign
+from dedup.layers.foreign import has_foreign, list_foreign
 from dedup.layers.holders import HELD, SHARED
 from dedup.layers.inclusion import LARGER
 from dedup.layers.layer import CHANGED, DOC_ID, EarlierKeys, Fetch, Found, Layer, Setup, to_edges
-from dedup.layers.ordering import ordered, rank_documents
+from dedup.layers.near.comparison import PAIRS, list_ends
+from dedup.layers.ordering import rank_documents, sourced
 from dedup.settings.keeping import FIRST_COME
 from dedup.settings.rules import Range, Table
 from dedup.tables import arrow
@@ -72,8 +74,8 @@ class ContainmentLayer(Layer):
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: DOCUMENTS -> REMOVALS.
 
-        Every shingle is shuffled once, as 24 bytes, and those that several documents have twice more; then the shingles
-        of documents that may be contained, once for each other that may contain them. For why no pair is missed but
+        Every shingle is shuffled once, as 24 bytes, and those that several documents have twice more; then pairs of
+        documents of which one may contain the other meet. For why no pair is missed but
         those that are counted see `dedup.kernels.sets.containment`.
 
         First every document is compared with the first holder, in the order of election, of each shingle by which it
@@ -82,7 +84,7 @@ class ContainmentLayer(Layer):
         """
         documents, rules = self._shingle(engine), self.choice.rules
         shared = engine.group("shared", documents, inclusion.COUNT_HOLDERS)
-        ordering = engine.select(documents, *ordered(engine.id_type).names)
+        ordering = engine.select(documents, *sourced(engine.id_type).names)
         foreign = list_foreign(engine, documents) if has_foreign(rules) else None
         return self.search(engine, documents, shared, ordering, fetch=engine.fetch, staying=foreign)[0]
 
@@ -137,38 +139,41 @@ class ContainmentLayer(Layer):
         Parameters
         ----------
         ordering
-            Columns of `ordered`.
+            Columns of `sourced`.
         staying
             Documents that stay whatever contains them; None without any.
         """
-        claims = self._claim(engine, shared, ordering)
-        heads = self._ask(engine, "heads", claims, partial(inclusion.name_heads, most=self.most))
+        voters = inclusion.voters(engine.id_type)
+        ranked = rank_documents(engine, ordering, sourced(engine.id_type), self.choice.rules)
+        ranked = engine.map(ranked, partial(inclusion.to_voters, rules=self.choice.rules, schema=voters), voters)
+        claims = self._claim(engine, shared, ranked)
+        seekers = engine.group("seekers", claims, inclusion.count_missed(self.most))
+        heads = engine.map(claims, inclusion.name_heads, PAIRS, name="heads")
         first = self._compare(engine, "heads", heads, fetch)
-        edges = self._select_edges(engine, first)
-        contained = engine.select(edges, "doc_id", larger_id=f"{LARGER}doc_id")
-        contained = engine.concat(
-            engine.map(heads, inclusion.note_sure, inclusion.CONTAINED),
-            conform_rows(engine, contained, inclusion.CONTAINED, role=inclusion.INSIDE),
-        )
-        gone = engine.group("gone", contained, inclusion.FIND_GONE)
+        edges = self._direct(engine, first, ranked)
+        # Of what none may contain it is certain that it stays.
+        sure = engine.join(edges, seekers, f"{LARGER}doc_id", how="anti")
+        gone = engine.group("gone", engine.select(sure, "doc_id"), once(DOC_ID))
         if staying is not None:
             gone = engine.join(gone, staying, "doc_id", how="anti")
-        paired = engine.concat(
-            self._pair(engine, claims, gone), engine.map(claims, inclusion.note_done, inclusion.PAIRED)
+        others = engine.group(
+            "others",
+            engine.concat(
+                self._pair(engine, claims, gone),
+                conform_rows(engine, heads, inclusion.PAIRED, turn=inclusion.COMPARED),
+            ),
+            inclusion.LEAVE_COMPARED,
         )
-        others = self._ask(engine, "others", paired, inclusion.name_both)
-        if not engine.measure(others)["rows"]:
-            return self._elect(engine, documents, heads, first, edges), edges
-        second = self._compare(engine, "others", others, fetch)
-        compared, edges = (
-            engine.concat(*tables) for tables in ((first, second), (edges, self._select_edges(engine, second)))
-        )
-        return self._elect(engine, documents, heads, compared, edges), edges
+        tallies = [engine.tally(first)]
+        if engine.tally(others)["rows"]:
+            second = self._compare(engine, "others", others, fetch)
+            edges = engine.concat(edges, self._direct(engine, second, ranked))
+            tallies.append(engine.tally(second))
+        return self._elect(engine, documents, edges, seekers, tallies), edges
 
-    def _claim(self, engine: Engine[Rows], shared: Rows, ordering: Rows) -> Rows:
+    def _claim(self, engine: Engine[Rows], shared: Rows, ranked: Rows) -> Rows:
         """Return CLAIMS of SHARED."""
         settings = self.settings
-        ranked = rank_documents(engine, ordering, ordered(engine.id_type), self.choice.rules)
         # A rank stands before all shingles of its document.
         ranks = engine.select(ranked, "doc_id", shingle="rank")
         prefixes = engine.group(
@@ -195,73 +200,43 @@ class ContainmentLayer(Layer):
         )
 
     def _pair(self, engine: Engine[Rows], claims: Rows, gone: Rows) -> Rows:
-        """Return PAIRED of CLAIMS and GONE, without the pairs with documents that go."""
-        left = engine.group(
-            "open",
-            engine.concat(
-                conform_rows(engine, claims, inclusion.OPEN, role=inclusion.CLAIM),
-                conform_rows(engine, gone, inclusion.OPEN, role=inclusion.OUT, shingle=0, place=0, seeks=0),
-            ),
-            Shuffle(
-                emitted=inclusion.OPEN,
-                by=["doc_id"],
-                order=["role"],
-                work=partial(inclusion.open_claims, most=self.most),
-                schema=inclusion.LEFT,
-            ),
+        """Return PAIRED of CLAIMS, without the pairs with documents that go."""
+        stays, goes = engine.join(claims, gone, "doc_id", how="anti"), engine.join(claims, gone, "doc_id", how="semi")
+        rows = (
+            engine.map(side, partial(inclusion.open_claims, most=most), inclusion.LEFT)
+            for side, most in ((stays, self.most), (goes, 0))
         )
-        return engine.group("paired", left, inclusion.PAIR)
+        return engine.group("paired", engine.concat(*rows), inclusion.PAIR)
 
-    def _ask(self, engine: Engine[Rows], name: str, rows: Rows, emit: Work) -> Rows:
-        """Return ASKED of rows that `emit` makes PAIRED of."""
-        return engine.group(
-            name,
-            rows,
-            Shuffle(
-                emit=emit,
-                emitted=inclusion.PAIRED,
-                by=["doc_id"],
-                order=["other_id", "missed"],
-                work=inclusion.join_pairs,
-                schema=inclusion.ASKED,
-            ),
-        )
+    def _compare(self, engine: Engine[Rows], name: str, pairs: Rows, fetch: Fetch[Rows]) -> Rows:
+        """Compare the pairs of a table, PAIRS -> OVERLAPS of those of which one contains the other."""
+        ends = engine.group(f"{name}_ends", engine.map(pairs, list_ends, DOC_ID), once(DOC_ID))
+        shingle = partial(inclusion.shingle_again, shingle_size=self.shingle_size, tokenizer=self.tokenizer)
+        sets = fetch(f"{name}_sets", ends, shingle, inclusion.WANTED)
+        moved = engine.measure(sets, "size")
+        count = engine.tally(pairs)["rows"]
+        size = Size(count, 2 * count, moved["rows"], inclusion.SHINGLE_BYTES * moved["size"])
+        return engine.compare(f"{name}_compared", pairs, sets, inclusion.compare(self.settings.threshold), size)
 
-    def _compare(self, engine: Engine[Rows], name: str, asked: Rows, fetch: Fetch[Rows]) -> Rows:
-        """Compare the pairs."""
-        sets_schema, sent, compared_schema = inclusion.name_schemas(engine.id_type)
-        sets = fetch(
-            f"{name}_sets",
-            asked,
-            partial(
-                inclusion.shingle_again, shingle_size=self.shingle_size, tokenizer=self.tokenizer, schema=sets_schema
-            ),
-            sets_schema,
-        )
-        return engine.group(
-            f"{name}_compared",
-            sets,
-            Shuffle(
-                emit=partial(inclusion.send_sets, schema=sent),
-                emitted=sent,
-                by=["to"],
-                order=["turn", "doc_id"],
-                work=partial(inclusion.compare, schema=compared_schema),
-                schema=compared_schema,
-            ),
-        )
+    def _direct(self, engine: Engine[Rows], overlaps: Rows, ranked: Rows) -> Rows:
+        """Return CONTAINED of OVERLAPS."""
+        schema = inclusion.contained(engine.id_type)
+        for end in ("left", "right"):
+            columns = {f"{name}_{end}": name for name in inclusion.VOTING}
+            overlaps = engine.join(overlaps, engine.select(ranked, "doc_id", **columns), f"{end}_id")
+        return engine.map(overlaps, partial(inclusion.direct, schema=schema), schema)
 
-    def _select_edges(self, engine: Engine[Rows], compared: Rows) -> Rows:
-        """Return the pairs of which one contains the other."""
-        *_, schema = inclusion.name_schemas(engine.id_type)
-        return engine.map(compared, partial(inclusion.select_edges, threshold=self.settings.threshold), schema)
-
-    def _elect(self, engine: Engine[Rows], documents: Rows, asked: Rows, compared: Rows, edges: Rows) -> Found[Rows]:
+    def _elect(
+        self,
+        engine: Engine[Rows],
+        documents: Rows,
+        edges: Rows,
+        seekers: Rows,
+        tallies: Sequence[Mapping[str, Any]],
+    ) -> Found[Rows]:
         """Choose who goes."""
-        *_, compared_schema = inclusion.name_schemas(engine.id_type)
-        binned = engine.group("bins", compared, inclusion.BIN_PAIRS)
-        links = engine.map(edges, inclusion.to_links, inclusion.LINKS)
-        components = engine.connect("components", links, engine.measure(links)["rows"])
+        count = sum(tally["rows"] for tally in tallies)
+        components = engine.connect("components", engine.map(edges, inclusion.to_links, PAIRS), count)
         connected = engine.join(edges, components, "doc_id")
         schema = arrow.removals(engine.id_type)
         owned = schema.append(pa.field(OWNER, pa.int64()))
@@ -269,69 +244,66 @@ class ContainmentLayer(Layer):
             "elected",
             connected,
             Shuffle(
-                emitted=compared_schema.append(pa.field("component_id", pa.int64())),
+                emitted=inclusion.contained(engine.id_type).append(pa.field("component_id", pa.int64())),
                 by=["component_id"],
                 order=["doc_id", f"{LARGER}doc_id"],
-                work=partial(elect_batches, choice=self.choice, schema=owned),
+                work=partial(elect_batches, schema=owned),
                 schema=owned,
             ),
         )
         removals = spare(engine, elected, self.choice.per_source)
-        missing = engine.map(asked, inclusion.select_missing, inclusion.MISSING)
-        gone = conform_rows(engine, removals, inclusion.MISSING, missed=-1)
-        left = engine.group("uncompared", engine.concat(missing, gone), inclusion.TAKE_LEFT)
+        missing = engine.map(seekers, inclusion.select_missing, inclusion.MISSING)
         bins = [0] * BINS
-        for row in engine.collect(binned).to_pylist():
-            bins[row["bin"]] = row["pairs"]
+        for tally in tallies:
+            for number, pairs in read_histogram(tally, inclusion.CONTAINMENTS).items():
+                bins[number] += pairs
         return Found(
             documents=documents,
             removals=removals,
             edges=to_edges(engine, removals),
             details={
                 "compared": sum(bins),
-                "contained": engine.measure(edges)["rows"],
+                "contained": count,
                 "containments": bins,
                 "uncompared": {
                     "pairs_at_most": engine.measure(missing, "missed")["missed"],
-                    "documents_at_most": engine.measure(left)["rows"],
+                    "documents_at_most": engine.measure(engine.join(missing, removals, "doc_id", how="anti"))["rows"],
                 },
                 "spared": engine.measure(elected)["rows"] - engine.measure(removals)["rows"],
             },
         )
 
 
-def elect_batches(batches: Batches, *, choice: Choice, schema: pa.Schema) -> Batches:
+def elect_batches(batches: Batches, *, schema: pa.Schema) -> Batches:
     """Choose who goes of the components of edges, which nothing joins to others."""
     for batch in join_groups(batches, ["component_id"]):
-        yield elect(batch, choice, schema)
+        yield elect(batch, schema)
 
 
-def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.RecordBatch:
+def elect(edges: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the removals, each with the source that answers for it.
 
     Parameters
     ----------
     edges
-        As `inclusion.compare` makes them, those that reach the threshold, of whole components; at least one.
+        CONTAINED of whole components; at least one.
     """
-    names = ["doc_id", "size", *inclusion.COMPARED]
+    names = [name.removeprefix(LARGER) for name in edges.schema.names if name.startswith(LARGER)]
     others = edges.select([LARGER + name for name in names]).rename_columns(names)
     ends = pa.concat_batches([edges.select(names), others])
     doc_ids, firsts, numbers = np.unique(ends["doc_id"].to_numpy(), return_index=True, return_inverse=True)
     members = ends.take(pa.array(firsts))
-    ranks = election.rank_rows(choice.rules, members)
-    places = np.empty(doc_ids.size, dtype=np.int64)
-    places[np.lexsort(ranks.T[::-1])] = np.arange(doc_ids.size)
     left, right = numbers[: edges.num_rows], numbers[edges.num_rows :]
-    fixed = mark_foreign(members, choice.rules)
-    elected = containment.elect(left, right, members["size"].to_numpy(), places, fixed)
+    sizes, ranks = (members[name].to_numpy() for name in ("size", "rank"))
+    fixed = members["is_fixed"].to_numpy(zero_copy_only=False)
+    elected = containment.elect(left, right, sizes, ranks, fixed)
     gone = np.flatnonzero(elected.edges >= 0)
     owners = elected.owners[gone]
     sources = election.number_values(members["source"])
     least = np.arange(doc_ids.size)
     np.minimum.at(least, owners, gone)
     taken = elected.edges[gone]
-    shared, *sizes = (edges[name].to_numpy()[taken] for name in ("shared", "size", f"{LARGER}size"))
+    shared, *both = (edges[name].to_numpy()[taken] for name in ("shared", "size", f"{LARGER}size"))
     columns = {
         "doc_id": pa.array(doc_ids[gone]),
         "id": members["id"].take(pa.array(gone)),
@@ -339,7 +311,7 @@ def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.Record
         "kind": pa.repeat(KIND, gone.size),
         "representative_id": members["id"].take(pa.array(owners)),
         "component_id": members["id"].take(pa.array(least[owners])),
-        "jaccard": pa.array(shared / (sum(sizes) - shared)),
+        "jaccard": pa.array(shared / (sum(both) - shared)),
         OWNER: name_owners(members["source"], owners, sources[gone] == sources[owners]),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

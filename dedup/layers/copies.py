@@ -17,7 +17,7 @@ from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, join_groups, rank_groups
 from dedup.layers.layer import EarlierKeys, Layer
-from dedup.layers.ordering import ordered
+from dedup.layers.ordering import sourced
 from dedup.settings.options import Config
 from dedup.tables import arrow
 
@@ -59,7 +59,7 @@ def keyed(id_type: pa.DataType) -> pa.Schema:
 
 
 def _sourced(id_type: pa.DataType) -> pa.Schema:
-    return pa.schema([*KEYS, ("source", pa.string()), *ordered(id_type)])
+    return pa.schema([*KEYS, *sourced(id_type)])
 
 
 def remove_copies(

@@ -105,7 +105,7 @@ class EarlierKeys(Protocol):
         """
 
     def date(self, engine: Engine[Rows], table: str, own: Rows, earlier: Rows) -> Rows:
-        """Return the columns of `ordering.ordered` of documents of a batch, and of earlier ones, `order_keys` as above.
+        """Return the columns of `ordering.sourced` of documents of a batch, and of earlier ones, `order_keys` as above.
 
         The table has the states that brought the latter, rows of doc_id with a name.
         """

@@ -35,6 +35,11 @@ def ordered(id_type: pa.DataType) -> pa.Schema:
     return pa.schema([arrow.register(id_type).field(name) for name in ("doc_id", *RANKED)])
 
 
+def sourced(id_type: pa.DataType) -> pa.Schema:
+    """Return the columns of `ordered`, and the source."""
+    return pa.schema([*ordered(id_type), arrow.register(id_type).field("source")])
+
+
 def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: Rules) -> Rows:
     """Add the column `rank`: int64, less is earlier, of each document another; equal rows may be left once.
 

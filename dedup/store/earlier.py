@@ -26,7 +26,7 @@ from dedup.layers.copies import KEYS, PRECEDENCE, keyed
 from dedup.layers.layer import CHANGED, Fetch, Found
 from dedup.layers.near.election import KEPT
 from dedup.layers.near.templates import DISTINCT, MEMBERS
-from dedup.layers.ordering import ordered
+from dedup.layers.ordering import sourced
 from dedup.store.adding import Grown
 from dedup.store.election import DISPLACED, list_newest
 from dedup.store.numbering import KEYS as WANTED
@@ -136,7 +136,7 @@ class StoredKeys:
 
     def date(self, engine: Engine[Rows], table: str, own: Rows, earlier: Rows) -> Rows:
         """See `EarlierKeys.date`."""
-        count, schema = engine.tally(earlier)["rows"], ordered(engine.id_type)
+        count, schema = engine.tally(earlier)["rows"], sourced(engine.id_type)
         dates, records = (
             select(engine, self.snapshot, of, columns, wanted=earlier, count=count)
             for of, columns in ((table, ("doc_id", "since")), ("documents", RECORDED))

@@ -56,7 +56,7 @@ class Earlier(Generic[Rows]):
         """Return the documents of a batch and earlier ones, as an election looks at them, without a source."""
         dated = self.past.date(engine, TABLE, documents, met)
         schema = pa.schema([*arrow.register(engine.id_type)])
-        return conform_rows(engine, dated, schema)
+        return conform_rows(engine, dated, schema, source=None)
 
     def leave(self, engine: Engine[Rows], edges: Rows, documents: Rows) -> Rows:
         """Return the edges of documents of the batch with each other and with earlier ones that were kept."""
