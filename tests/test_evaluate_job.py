@@ -75,6 +75,28 @@ def test_a_mistake_in_the_settings_is_answered_before_spark_starts(call, argumen
     assert_mistake(call("--input", "in.parquet", *arguments), *words)
 
 
+def test_the_second_setting_is_its_own_beside_options_of_the_first(call, tmp_path):
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "in.parquet")
+    (tmp_path / "other.toml").write_text("threshold = 0.6")
+    asked = ("--input", tmp_path / "in.parquet", "--exact", "--threshold", "0.8", "--layers", "exact,near")
+
+    for given, names in (
+        (["--against", "threshold=0.5", "--against", "lsh.rows=2"], "threshold 0.5"),
+        (["--other-config", tmp_path / "other.toml"], "threshold 0.6"),
+        (["--other-config", tmp_path / "other.toml", "--against", "threshold=0.7"], "threshold 0.7"),
+    ):
+        done = call(*map(str, (*asked, *given)))
+
+        assert (done.returncode, done.stderr) == (0, "")
+        assert re.search(f"  21 x 6, threshold 0.8 .* {names}\n", done.stdout)
+    assert_mistake(
+        call(
+            *map(str, asked), "--shingle-size", "5", "--against", "lsh.bands=9", "--against", "shingles.shingle_size=3"
+        ),
+        "--against: shingles.shingle_size must be that of the first",
+    )
+
+
 def test_spark_is_started_where_it_is_asked_for(tmp_path):
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "in.parquet")
 

@@ -141,7 +141,7 @@ def add_settings(cli: argparse._ActionsContainer) -> None:
 
 
 def read_settings(options: argparse.Namespace, overrides: Sequence[str] = ()) -> Config:
-    """Return the settings of a command line; further overrides come after those of --set.
+    """Return the settings of a command line; further overrides come after those of --set, and in place of options.
 
     Raises
     ------
@@ -149,7 +149,12 @@ def read_settings(options: argparse.Namespace, overrides: Sequence[str] = ()) ->
         When one is refused.
     """
     given = {name: getattr(options, name.removeprefix("--").replace("-", "_"), None) for name in OPTIONS}
-    named = {name: (OPTIONS[name].setting, text) for name, text in given.items() if text is not None}
+    replaced = {each.partition("=")[0].strip() for each in overrides}
+    named = {
+        name: (OPTIONS[name].setting, text)
+        for name, text in given.items()
+        if text is not None and OPTIONS[name].setting not in replaced
+    }
     return load_config(options.config, options.preset, [*options.set, *overrides], options=named)
 
 

@@ -57,8 +57,9 @@ def main(arguments: Sequence[str]) -> int:
     log_to_stderr()
     config, other = read_settings(options), None
     if options.other_config:
-        changed = {"config": options.other_config, "preset": None, "set": options.against}
-        other = read_settings(argparse.Namespace(**vars(options) | changed))
+        # What else an option sets must be that of the first.
+        changed = {"config": options.other_config, "preset": None, "set": [], "threshold": None}
+        other = read_settings(argparse.Namespace(**vars(options) | changed), options.against)
     elif options.against:
         other = read_settings(options, options.against)
 
