@@ -807,6 +807,36 @@ def test_a_run_that_removes_nothing_has_a_page():
     assert "documents removed" in to_html(report, draw_plots(report))
 
 
+@pytest.mark.parametrize(
+    ("setting", "facts", "is_one_kept", "words"),
+    [
+        ("seed=1", {}, True, "these edges, and one for each document"),
+        ('layers=["near","containment"]', {}, True, "these edges, those of the layer containment, and one for each"),
+        ("cluster.linkage=representative", {}, False, "these edges, and"),
+        ("keep.copies=2", {}, False, "these edges, and"),
+        ("keep.drop=all", {}, False, "Not shown: input.without or keep.drop decides which documents"),
+        ("seed=1", {"without": {"documents": 9, "removed": 3}}, True, "Not shown: input.without or keep.drop decides"),
+    ],
+)
+def test_a_page_says_of_components_and_edges_what_holds_with_its_settings(setting, facts, is_one_kept, words):
+    text = " ".join("".join(Page(to_html(make_report(setting, **facts), {})).text).split())
+
+    assert ("One document of each is kept." in text) == is_one_kept
+    assert words in text
+    assert "no pair was compared" not in text
+
+
+def test_a_page_says_which_layer_removed_between_sources():
+    removers = [{"source": "web", "by": "books", "documents": 7}]
+    for layers, words in (("near", "most removals; rows"), ("exact,near", "most removals by the layer near; rows")):
+        report = make_report(
+            f"layers={layers}", near=make_near(elected={"removers": removers}), survival_by_source=SOURCES
+        )
+        report["layers"] = [{**report["layers"][0], "layer": name} for name in layers.split(",")]
+
+        assert words in "".join(Page(to_html(report, {})).text)
+
+
 def test_what_layers_say_of_themselves_is_in_tables():
     details = {
         "tokens": 1_234_567,
