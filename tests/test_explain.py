@@ -499,5 +499,7 @@ def test_integer_ids_are_asked_for_as_integers(altered):
 
     with pytest.raises(ConfigError, match=r"--id: id must be an integer, as in .* \(got 'x'\)"):
         explain(PublishedOutput(str(altered)), "x")
+    with pytest.raises(ConfigError, match=r"--id: id must be an integer, as in .* \(got '0x1'\)"):
+        explain(PublishedOutput(str(altered)), "0x1")
     with pytest.raises(ConfigError, match=r"--id: must be a Unicode string \(got \"\udcff\"\)"):
         explain(PublishedOutput(str(altered)), "\udcff")

@@ -143,8 +143,10 @@ class PublishedOutput:
         ConfigError
             When ids are integers and the given one is not, or it is no Unicode string.
         """
+        # Arrow would read it, as the id of a document that nobody has named.
+        is_hexadecimal = pa.types.is_integer(self.id_type) and "x" in given.lower()
         try:
-            return pa.scalar(require_text(option, given)).cast(self.id_type).as_py()
+            return pa.scalar("" if is_hexadecimal else require_text(option, given)).cast(self.id_type).as_py()
         except pa.ArrowInvalid as error:
             raise ConfigError(f"{option}: id must be an integer, as in {self.path} (got {given!r})") from error
 
