@@ -251,6 +251,12 @@ def test_an_entry_of_merge_that_is_none_is_refused(entry):
         load_config(settings={"keep.merge": ["count", entry]})
 
 
+@pytest.mark.parametrize("name", ["kept", "representative_id", "component_id", "kind", "jaccard"])
+def test_an_entry_of_merge_named_as_a_note_is_refused(name):
+    with pytest.raises(ConfigError, match=rf'keep\.merge: must give no column of output.mode "annotate" .*_{name}\)'):
+        load_config(settings={"keep.merge": ["count", f"{name}:url"]})
+
+
 @pytest.mark.parametrize(
     ("values", "rule", "expected"),
     [

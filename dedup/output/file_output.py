@@ -28,12 +28,10 @@ from dedup.output.merging import check_merge, list_added, merge_values
 from dedup.output.result_tables import WrittenRows
 from dedup.output.row_decisions import Findings
 from dedup.output.text_cuts import LOST, place_cuts
-from dedup.settings.keeping import name_merged, parse_merge
+from dedup.settings.keeping import NOTES, name_merged, parse_merge
 from dedup.settings.options import Config
 from dedup.tables import arrow
 
-NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
-"""Columns of mode annotate."""
 NOTED_LENGTH = 4000
 """Characters noted of a text that the report shows, where its row passes through Spark."""
 READ_LENGTH = 100_000

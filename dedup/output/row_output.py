@@ -18,12 +18,12 @@ from dedup.errors import ConfigError, SchemaError
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import load_format
 from dedup.kernels.runs.span_offsets import unite_spans
-from dedup.output.file_output import NOTED_LENGTH, NOTES
+from dedup.output.file_output import NOTED_LENGTH
 from dedup.output.merging import check_merge, list_added, merge_values
 from dedup.output.result_tables import WrittenRows
 from dedup.output.row_decisions import Findings
 from dedup.output.spark_tasks import save, save_counted
-from dedup.settings.keeping import name_merged, parse_merge
+from dedup.settings.keeping import NOTES, name_merged, parse_merge
 from dedup.settings.options import Config
 
 WRITABLE = ("parquet", "jsonl", "csv")

@@ -11,6 +11,8 @@ OF_COLUMN = ("latest", "earliest", "highest", "lowest")
 LISTED, SQL = "source", "sql"
 COUNT = "count"
 ENDS = ("first", "last")
+NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
+"""Columns of mode annotate, which `keep.merge` gives to no values of its own."""
 
 
 class Rule(NamedTuple):
@@ -52,7 +54,7 @@ def parse_merge(entries: Sequence[str]) -> tuple[Rule, ...]:
     Raises
     ------
     ConfigError
-        When an entry is no rule, or two give one column.
+        When an entry is no rule, two give one column, or one gives a column of mode annotate.
     """
     rules = tuple(Rule(name, of) for name, _, of in (entry.partition(":") for entry in entries))
     for rule, entry in zip(rules, entries, strict=True):
@@ -64,6 +66,8 @@ def parse_merge(entries: Sequence[str]) -> tuple[Rule, ...]:
     names = [name_merged(rule).lower() for rule in rules]
     if len({*names}) < len(names):
         raise ConfigError(f"keep.merge: must give every column once (got {', '.join(names)})")
+    if taken := {*names}.intersection(NOTES):
+        raise ConfigError(f'keep.merge: must give no column of output.mode "annotate" (got {min(taken)})')
     return rules
 
 

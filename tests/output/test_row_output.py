@@ -12,13 +12,14 @@ from dedup.api import deduplicate
 from dedup.engine.corpus import identify
 from dedup.engine.expressions import column
 from dedup.errors import DedupError, SchemaError
-from dedup.output.file_output import NOTED_LENGTH, NOTES
+from dedup.output.file_output import NOTED_LENGTH
 from dedup.output.row_output import ANNOTATED, check_free, cut_texts, decide_rows, note_texts, read_notes
 from dedup.output.spark_tasks import save
 from dedup.run.faults import recognise
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
+from dedup.settings.keeping import NOTES
 from tests.engine.tables import rows
 
 ODD = [
