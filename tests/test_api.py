@@ -141,6 +141,22 @@ def test_text_files_are_read_as_path_and_text(tmp_path):
     assert sorted((row["path"], row["text"]) for row in kept) == [("a.txt", WORDS), ("c.txt", "other")]
 
 
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+def test_streams_of_arrow_are_tables_of_the_result(tmp_path, mode):
+    rows = pa.table({"id": [*range(5, 11)], "text": [WORDS, "other", "more", "", WORDS, f"{WORDS} end"]})
+    (tmp_path / "in").mkdir()
+    for name, opener, part in (("a.arrow", pa.ipc.new_file, rows[:3]), ("b.arrows", pa.ipc.new_stream, rows[3:])):
+        with opener(tmp_path / "in" / name, rows.schema) as batches:
+            batches.write(part)
+    result = dedup.deduplicate(tmp_path / "in", id_column="id", output__mode=mode, engine="memory")
+
+    assert (ids(result.kept), ids(result.removed)) == (KEPT, REMOVED)
+    assert rows.schema.names == result.kept.schema.names[:2]
+    Path(result.output, "kept" if mode == "filter" else "annotated", "b.arrows").write_bytes(b"torn")
+    with pytest.raises(dedup.DataError, match=r"b\.arrows cannot be read as arrow"):
+        _ = result.kept
+
+
 def test_files_of_which_arrow_makes_no_dataset_are_refused_in_a_line(tmp_path):
     rows = pa.table([[1, 2], ["a text", "another"], ["x", "y"], ["x", "y"]], names=["id", "text", "note", "note"])
     pq.write_table(rows, tmp_path / "in.parquet")

@@ -3,13 +3,16 @@
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
-from dedup.files.formats.format import InputFile, Write
+from dedup.files.formats.format import InputFile, Write, damaged
 from dedup.files.storage import OutputFile, Storage
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 CODECS = ("lz4", "zstd")
 """Codecs by their numbers in the format."""
@@ -24,9 +27,20 @@ class ArrowFormat(ColumnarFormat):
 
     def open(self, stream: pa.NativeFile, file: InputFile) -> "IpcFile | IpcStream":
         """See `ColumnarFormat.open`: a file, or a stream, which any ending may hide."""
-        is_file = stream.read(len(MAGIC)) == MAGIC
-        stream.seek(0)
-        return IpcFile(stream, file.path) if is_file else IpcStream(stream, file.path)
+        return IpcStream(stream, file.path) if _is_stream(stream) else IpcFile(stream, file.path)
+
+    def open_dataset(self, files: Sequence[InputFile]) -> "ds.Dataset":
+        """See `Format.open_dataset`: Arrow's datasets take no streams, with which all files are read at once."""
+        import pyarrow.dataset as ds  # noqa: PLC0415 - as `Format.open_dataset`
+
+        if not any(_is_stream(Storage().open(file.path)) for file in files):
+            return super().open_dataset(files)
+        tables = []
+        for file in files:
+            with damaged(file):
+                opened = self._open(file)
+                tables.append(pa.Table.from_batches(opened.read(range(opened.unit_count), None), opened.schema))
+        return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
 
 
 class IpcFile(ColumnarFile):
@@ -95,6 +109,13 @@ class IpcStream(ColumnarFile):
         """See `ColumnarFile.write_like`."""
         with pa.ipc.new_stream(stream, schema, options=_list_options(self._path)) as batches:
             yield batches.write
+
+
+def _is_stream(file: pa.NativeFile) -> bool:
+    """Tell whether a file, which is left at its begin, is a stream."""
+    begin: bytes = file.read(len(MAGIC))
+    file.seek(0)
+    return begin != MAGIC
 
 
 def _require_sound(batch: pa.RecordBatch) -> pa.RecordBatch:
