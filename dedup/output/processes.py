@@ -30,8 +30,8 @@ class MemoryOutput(FileOutput[pa.Table]):
     def save(self, name: str, rows: pa.Table, /) -> int:
         """Write a folder of one file."""
         with Storage().create(f"{self.folder}/{name}/part-00000.parquet") as stream:
-            # Without what the engine has counted.
-            pq.write_table(rows.replace_schema_metadata(), stream, compression="zstd")
+            # Without what the engine has counted, nor that it holds texts as large strings, which tasks do not.
+            pq.write_table(rows.replace_schema_metadata(), stream, compression="zstd", store_schema=False)
         count: int = rows.num_rows
         return count
 

@@ -104,6 +104,12 @@ def test_both_engines_find_the_same(spark, folder, monkeypatch, names, settings)
     assert all(each["removed"] or each["spans"] for each in reports[0]["layers"])
     for table in ("kept", "duplicates", "spans"):
         assert read(folder / "memory", table) == read(folder / "spark", table)
+    assert len({ds.dataset(folder / engine / "spans").schema.to_string() for engine in ("memory", "spark")}) == 1
+
+
+def test_texts_of_spans_are_strings_as_the_table_says(folder):
+    run_in_memory(make_job(folder, "out", "named", **NAMED, layers=["lines"]))
+    assert ds.dataset(folder / "out" / "spans").schema.field("text").type == pa.string()
 
 
 @pytest.mark.parametrize("action", ["cut", "ignore", "mark"])
