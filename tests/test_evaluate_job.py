@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.cli import main
+from dedup.evaluate.dispatch import evaluate
 from dedup.run.session import ROOT
 from tests.test_jobs import ROWS, assert_mistake
 from tests.test_jobs import start as start_any
@@ -68,11 +69,26 @@ def test_the_command_prints_a_table_and_writes_the_answer_without_java(tmp_path)
         (["--exact", "--layers", "exact,lines"], ["layers must name near to be evaluated (got exact,lines)"]),
         (["--exact", "--against", "shingles.shingle_size=3"], ["--against: shingles.shingle_size must be", "5 and 3"]),
         (["--exact", "--against", "threshold=0.8"], ["must differ"]),
+        (["--exact", "--set", "input.table=t"], ["--input: must not be given where input.table is set ('t')"]),
         (["--exact", "--other-config", "/nonexistent/a.toml"], ["/nonexistent/a.toml: must be a readable file"]),
     ],
 )
 def test_a_mistake_in_the_settings_is_answered_before_spark_starts(call, arguments, words):
     assert_mistake(call("--input", "in.parquet", *arguments), *words)
+
+
+def test_a_table_is_evaluated_as_its_files_are(call, spark, monkeypatch, tmp_path):
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "in.parquet")
+    monkeypatch.setattr("dedup.cli.evaluate._evaluate_on_spark", partial(evaluate, spark))
+
+    told = [
+        call(*source, "--id-column", "id", "--exact").stdout
+        for source in (("--table", f"parquet.`{tmp_path}/in.parquet`"), ("--input", str(tmp_path / "in.parquet")))
+    ]
+
+    lines = [[line for line in each.splitlines() if "sample seconds" not in line] for each in told]
+    assert "an edge" in told[0]
+    assert lines[0] == lines[1]
 
 
 def test_the_second_setting_is_its_own_beside_options_of_the_first(call, tmp_path):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from dedup.cli.process import print_error
 from dedup.display import printable
-from dedup.errors import DataError, StorageError, suggest
+from dedup.errors import ConfigError, DataError, StorageError, suggest
 from dedup.settings.files import find_field, list_presets, list_settings, load_config
 from dedup.settings.options import Config
 from dedup.settings.rules import list_choices
@@ -131,6 +131,24 @@ def add_options(cli: argparse._ActionsContainer, *names: str) -> None:
         default = ",".join(entry.default) if isinstance(entry.default, tuple) else entry.default
         told = option.help + choices + (f"; default: {default}" if default else "")
         cli.add_argument(name, metavar=option.metavar, help=told)
+
+
+def add_source(cli: argparse._ActionsContainer, told: str) -> None:
+    """Let a command take documents from files or from a table."""
+    source = cli.add_mutually_exclusive_group(required=True)
+    source.add_argument("--input", action="extend", nargs="+", metavar="PATH", help=told)
+    add_options(source, "--table")
+
+
+def check_source(options: argparse.Namespace, config: Config) -> None:
+    """Refuse files where the settings name a table.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if options.input and config.input.table:
+        raise ConfigError(f"--input: must not be given where input.table is set ({config.input.table!r})")
 
 
 def add_settings(cli: argparse._ActionsContainer) -> None:

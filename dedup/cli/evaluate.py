@@ -4,7 +4,17 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dedup.cli.common import READING, SEARCH, Parser, add_options, add_settings, read_settings, whole
+from dedup.cli.common import (
+    READING,
+    SEARCH,
+    Parser,
+    add_options,
+    add_settings,
+    add_source,
+    check_source,
+    read_settings,
+    whole,
+)
 from dedup.cli.process import command
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.extras import check_extra
@@ -17,9 +27,7 @@ if TYPE_CHECKING:
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     cli = Parser(prog="dedup evaluate", description=__doc__, epilog="More: docs/evaluating.md")
-    cli.add_argument(
-        "--input", required=True, action="extend", nargs="+", metavar="PATH", help="files, folders or globs"
-    )
+    add_source(cli, "files, folders or globs")
     truth = cli.add_mutually_exclusive_group(required=True)
     truth.add_argument("--exact", action="store_true", help="hold the result against an exact search")
     truth.add_argument("--planted", type=whole(1), default=0, metavar="N", help="against N edited copies made here")
@@ -56,6 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     log_to_stderr()
     config, other = read_settings(options), None
+    check_source(options, config)
     if options.other_config:
         # What else an option sets must be that of the first.
         changed = {"config": options.other_config, "preset": None, "set": [], "threshold": None}
@@ -69,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
     from dedup.evaluate.show import to_table  # noqa: PLC0415
 
     question = EvaluationQuestion(
-        inputs=options.input,
+        inputs=options.input or [],
         config=config,
         other=other,
         pairs=options.pairs,

@@ -7,10 +7,10 @@ import sys
 import time
 from collections.abc import Sequence
 
-from dedup.cli.common import READING, SEARCH, Parser, add_options, add_settings, read_settings
+from dedup.cli.common import READING, SEARCH, Parser, add_options, add_settings, add_source, check_source, read_settings
 from dedup.cli.process import STOPS, command, mute, stop_on_signals, tell_error, tell_stop
 from dedup.display import hide_secrets, log_to_stderr
-from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
+from dedup.errors import AlertError, DedupError, FinishedError
 from dedup.version import __version__
 
 
@@ -27,11 +27,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         epilog="All settings, their meanings and defaults: conf/dedup.toml. Presets: docs/choosing.md",
     )
     reading = cli.add_argument_group("documents")
-    source = reading.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--input", action="extend", nargs="+", metavar="PATH", help="files, folders or globs, local or of a store"
-    )
-    add_options(source, "--table")
+    add_source(reading, "files, folders or globs, local or of a store")
     add_options(reading, *READING)
     search = cli.add_argument_group("search")
     add_options(search, *SEARCH, "--without", "--drop", "--engine")
@@ -66,9 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     log_to_stderr((options.log_level or ("info" if terminal else "warning")).upper())
     try:
         config = read_settings(options)
-        if options.input and config.input.table:
-            where = f"input.table is set ({config.input.table!r})"
-            raise ConfigError(f"--input: must not be given where {where}")  # noqa: TRY301 - answered as any other
+        check_source(options, config)
 
         # The engines take a second to import, which a mistake in the settings need not wait for.
         from dedup.informing import Inform  # noqa: PLC0415

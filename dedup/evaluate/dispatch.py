@@ -78,4 +78,6 @@ def needs_spark(question: EvaluationQuestion) -> bool:
 
 def _ask(question: EvaluationQuestion) -> Job:
     """Return the request for a run that reads the same input."""
-    return Job(inputs=question.inputs, output=question.output or question.inputs[0], config=question.config)
+    return Job(
+        inputs=question.inputs, output=question.output or next(iter(question.inputs), "."), config=question.config
+    )
