@@ -294,7 +294,9 @@ def _list_paths(given: object) -> list[str]:
     paths = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
         rule = "must be a path, a list of paths, a DataFrame, a table of Arrow or a list of dictionaries"
-        raise ConfigError(f"input: {rule} (got {type(given).__name__})")
+        kinds = [type(each).__name__ for each in paths] if isinstance(paths, list | tuple) else None
+        content = "" if kinds is None else f" of {', '.join(sorted({*kinds}))}" if kinds else " of nothing"
+        raise ConfigError(f"input: {rule} (got {type(given).__name__}{content})")
     return [os.fspath(path) for path in paths]
 
 

@@ -218,9 +218,12 @@ def test_mistakes_in_the_settings_are_refused(source, options, words):
         dedup.deduplicate(source, **options)
 
 
-@pytest.mark.parametrize("given", [[], 3, [3], None, {"text": ["a"]}])
-def test_what_is_no_input_is_refused(given):
-    with pytest.raises(dedup.ConfigError, match="input: must be a path, a list of paths, a DataFrame, "):
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [([], "list of nothing"), (3, "int"), ([3, {}], "list of dict, int"), (None, "NoneType"), ({"text": []}, "dict")],
+)
+def test_what_is_no_input_is_refused(given, named):
+    with pytest.raises(dedup.ConfigError, match=rf"input: must be a path, a list of paths, .*\(got {named}\)"):
         dedup.deduplicate(given)
 
 
