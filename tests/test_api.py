@@ -170,6 +170,21 @@ def test_files_of_which_arrow_makes_no_dataset_are_refused_in_a_line(tmp_path):
         _ = result.kept
 
 
+def test_streams_of_which_arrow_makes_no_table_are_refused_in_a_line(tmp_path):
+    twice = pa.table([[1, 2], ["a text", "another"], ["x", "y"], ["x", "y"]], names=["id", "text", "note", "note"])
+    others = [pa.table({"id": [i], "text": [f"text {i}"], "note": [note]}) for i, note in ((3, 1), (4, "x"))]
+    for name, parts, reason in (("twice", [twice], "duplicate"), ("types", others, "int64 vs string")):
+        (tmp_path / name).mkdir()
+        for number, rows in enumerate(parts):
+            with pa.ipc.new_stream(tmp_path / name / f"{number}.arrows", rows.schema) as batches:
+                batches.write(rows)
+        result = dedup.deduplicate(tmp_path / name, id_column="id", engine="memory")
+
+        rule = r"kept/0\.arrows: must be whole, with columns that an Arrow dataset takes"
+        with pytest.raises(dedup.StorageError, match=rf"{rule} .*{reason}"):
+            _ = result.kept
+
+
 def test_modes_part_the_rows_as_far_as_they_are_written(source):
     annotated = dedup.deduplicate(source, id_column="id", output__mode="annotate", engine="memory")
     assert (ids(annotated.kept), ids(annotated.removed)) == (KEPT, REMOVED)

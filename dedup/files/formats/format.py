@@ -331,11 +331,8 @@ class Format(ABC):
             rows = [rows for file in files for _, rows in self.read_rows(file)]
             return ds.dataset(pa.concat_tables(rows, promote_options="permissive"))
         paths = [resolve(file.path)[1] for file in files]
-        try:
+        with refused(files[0]):
             return ds.dataset(paths, filesystem=resolve(files[0].path)[0], format=self.dataset)
-        except pa.ArrowInvalid as error:
-            rule = f"must be whole, with columns that an Arrow dataset takes ({find_reason(error)})"
-            raise StorageError(f"{redact(files[0].path)}: {rule}; read the files one by one") from error
 
     def create(self, stream: OutputFile, schema: pa.Schema) -> AbstractContextManager[Write]:
         """Open a writer of a new file for rows of a schema.
@@ -409,6 +406,16 @@ def damaged(file: InputFile) -> Iterator[None]:
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, RecursionError) as error:
         reason = "values nested too deep" if isinstance(error, RecursionError) else find_reason(error)
         raise DataError(f"--input: {redact(file.path)} cannot be read as {file.format.name} ({reason})") from error
+
+
+@contextmanager
+def refused(file: InputFile) -> Iterator[None]:
+    """Turn an error of Arrow that makes no dataset of files into a StorageError that names the first."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        rule = f"must be whole, with columns that an Arrow dataset takes ({find_reason(error)})"
+        raise StorageError(f"{redact(file.path)}: {rule}; read the files one by one") from error
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
-from dedup.files.formats.format import InputFile, Write, damaged
+from dedup.files.formats.format import InputFile, Write, damaged, refused
 from dedup.files.storage import OutputFile, Storage
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class ArrowFormat(ColumnarFormat):
             with damaged(file):
                 opened = self._open(file)
                 tables.append(pa.Table.from_batches(opened.read(range(opened.unit_count), None), opened.schema))
-        return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
+        with refused(files[0]):
+            return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
 
 
 class IpcFile(ColumnarFile):
