@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -54,24 +54,47 @@ class Log:
             return DeltaTable(self._uri(name), version=version, storage_options=_list_options(self.path))
 
     def create(self, name: str, schema: pa.Schema) -> None:
-        """Make an empty table, unless there is one; let one that has no file have these columns."""
-        partition_by = []
-        if name != BATCHES:
-            schema, partition_by = schema.append(pa.field(SEGMENT, pa.string())), [SEGMENT]
+        """Make an empty table, unless there is one."""
         # Another process may make it in this very moment.
         with self._told(name), narrow(self.path), contextlib.suppress(CommitFailedError):
             DeltaTable.create(
                 self._uri(name),
-                schema,
+                schema if name == BATCHES else _list_columns(schema),
                 mode="ignore",
-                partition_by=partition_by,
+                partition_by=[] if name == BATCHES else [SEGMENT],
                 storage_options=_list_options(self.path),
             )
-            table, own = self.open(name), Schema.from_arrow(schema)
-            if table.schema() != own and not list_named(table):
-                # Fails where another process has added a file since, which this would take away.
-                once = CommitProperties(max_commit_retries=0)
-                table.create_write_transaction([], "overwrite", own, partition_by, commit_properties=once)
+
+    def begin(self, version: int, schemas: Mapping[str, pa.Schema]) -> int:
+        """Let tables have these columns, where no version of `batches` up to this one tells of a batch.
+
+        Files that other first batches have committed to tables of other columns are taken out.
+
+        Returns
+        -------
+        int
+            Version of `batches` that a commit is to follow.
+
+        Raises
+        ------
+        Conflict
+            When another writer has changed `batches`, or one of these tables, at the same time.
+        """
+        # Before all else: who commits a file later than the entry below, and may still get its batch in, is not undone.
+        told = {name: (self.open(name), Schema.from_arrow(_list_columns(each))) for name, each in schemas.items()}
+        told = {name: (table, own) for name, (table, own) in told.items() if table.schema() != own}
+        once, batches = CommitProperties(max_commit_retries=0), self.open(BATCHES, version)
+        try:
+            if told:
+                # An empty entry shuts out whoever has read an earlier one: the files of theirs count for nothing.
+                with self._told(BATCHES), narrow(self.path):
+                    batches.create_write_transaction([], "append", batches.schema(), [], commit_properties=once)
+            for name, (table, own) in told.items():
+                with self._told(name), narrow(self.path):
+                    table.create_write_transaction([], "overwrite", own, [SEGMENT], commit_properties=once)
+        except CommitFailedError as error:
+            raise Conflict from error
+        return version + bool(told)
 
     def widen(self, name: str, schema: pa.Schema) -> None:
         """Give a table the columns that it lacks of a schema, which are null in the rows that it has.
@@ -91,10 +114,12 @@ class Log:
         except CommitFailedError as error:
             raise Conflict from error
 
-    def commit(self, name: str, added: Sequence[File], removed: Sequence[File]) -> int:
+    def commit(self, name: str, added: Sequence[File], removed: Sequence[File], schema: pa.Schema | None = None) -> int:
         """Add files to a table, and take others away; see `Tables.commit`."""
         for _ in range(TRIES):
             table = self.open(name)
+            if schema is not None and table.schema() != Schema.from_arrow(_list_columns(schema)):
+                raise Conflict
             held = {file.path for file in list_named(table)} if removed else set()
             actions: list[AddAction | RemoveAction] = [_add(each) for each in added]
             actions += [_remove(each) for each in removed if each.path in held]
@@ -156,6 +181,10 @@ class Log:
                 with readable(f"{self.path}/{name}"):
                     raise OSError(int(number[1]), reason) from error
             raise StorageError(f"{redact(self.path)}/{name}: must be a table of Delta Lake ({reason})") from error
+
+
+def _list_columns(schema: pa.Schema) -> pa.Schema:
+    return schema.append(pa.field(SEGMENT, pa.string()))
 
 
 def _add(file: File) -> AddAction:

@@ -191,9 +191,9 @@ def choose_deciding(config: Config) -> dict[str, Any]:
 
 
 def create(tables: Tables, id_type: pa.DataType, layers: Sequence[str] = (NEAR,), *, has_sets: bool = True) -> None:
-    """Make the tables of some layers that are missing; let those of a first batch that failed be as these."""
+    """Make the tables of some layers that are missing."""
     layouts, names = list_layouts(id_type, has_sets=has_sets), list_tables(layers, has_sets=has_sets)
-    # The one that is made last is there: what failed before may have been of other layers, or of ids of another type.
+    # The one that is made last is there: what failed before may have been of other layers.
     for name in names[len(TABLES) :] if tables.exists() and read_state(tables).number else names:
         tables.create(name, layouts[name].schema)
     if tables.exists():

@@ -117,13 +117,20 @@ class Tables:
         size = self.storage.size(self._locate(name, path))
         return [File(path=path, size=size, segment=segment, rows=rows)]
 
-    def commit(self, name: str, added: Sequence[File], removed: Sequence[File] = ()) -> int:
+    def commit(
+        self, name: str, added: Sequence[File], removed: Sequence[File] = (), schema: pa.Schema | None = None
+    ) -> int:
         """Add files to a table, and take others away; return the table's version.
 
         Segments are of one writer alone, so what others commit at the same time stands in nobody's way: where Delta
         Lake sees a conflict all the same, as a removal makes it, the commit is repeated.
+
+        Raises
+        ------
+        Conflict
+            When the table has other columns than a schema that is given.
         """
-        return self.log.commit(name, added, removed)
+        return self.log.commit(name, added, removed, schema)
 
     def commit_state(self, version: int, number: int, rows: pa.Table, replaced: Sequence[File] = ()) -> None:
         """Add a row to `batches`, if nobody has since its version was read.

@@ -120,13 +120,17 @@ class Writing:
             When another writer was first; what this one wrote is withdrawn.
         """
         segments, versions = dict(state.segments), dict(state.versions)
+        # The first batch decides the columns, whatever an earlier one that failed or another one at work has made.
+        columns = {} if state.number else {name: self.snapshot.layout(name).schema for name in segments}
         try:
+            if columns:
+                state = replace(state, log=self.tables.log.begin(state.log, columns))
             for name in state.segments:
                 added, gone = self.files.get(name, []), self.replaced.get(name, [])
                 if added or gone:
                     stays = [each for each in segments[name] if each not in gone]
                     segments[name] = [*stays, self.segment] if added else stays
-                    versions[name] = self.tables.commit(name, added)
+                    versions[name] = self.tables.commit(name, added, schema=columns.get(name))
             after = replace(state, number=state.number + 1, segments=segments, versions=versions)
             told = {"number": after.number, "time": dt.datetime.now(dt.UTC), "state": after.to_json()}
             row = pa.Table.from_pylist([asdict(label) | told], STATES)

@@ -18,6 +18,7 @@ from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
 from dedup.store.folder import narrow
+from dedup.store.log import Log
 from dedup.store.schemas import SEGMENT, TABLES, list_layouts
 from dedup.store.state import create, read_rows, read_state
 from dedup.store.tables import Tables
@@ -326,3 +327,56 @@ def test_the_tables_of_a_first_batch_that_failed_get_the_columns_of_the_next_one
             told = json.loads(DeltaTable(place.store / name).schema().to_json())["fields"]
             assert [each["name"] for each in told] == [*layout.schema.names, SEGMENT]
     assert pa.schema(DeltaTable(place.store / "documents").schema()).field("id").type == pa.int64()
+
+
+def die(*_):
+    raise KeyboardInterrupt
+
+
+def read_columns(store: Path) -> pa.DataType:
+    """Return the type of ids by the log, having read all rows by it."""
+    table = DeltaTable(store / "documents")
+    told = pa.schema(table.schema()).field("id").type
+    for path in table.file_uris():
+        assert pq.read_schema(path).field("id").type == told
+    return told
+
+
+def test_files_of_a_first_batch_that_died_before_its_state_do_not_decide_the_columns(place, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Tables, "commit_state", die)
+        assert place.add("a", {f"t{name}": text for name, text in numbered(TEXTS[:20]).items()}) != 0
+    assert DeltaTable(place.store / "documents").file_uris()
+
+    assert place.add("b", numbered(TEXTS[:20])) == 0
+    assert read_columns(place.store) == pa.int64()
+    assert place.add("c", numbered(TEXTS[20:], 20)) == 0
+
+
+@pytest.mark.parametrize("moment", ["begin", "commit", "commit_state"])
+@pytest.mark.parametrize("late", ["files", "batch"])
+def test_of_two_first_batches_with_ids_of_two_types_one_is_in_and_whole(place, monkeypatch, capsys, moment, late):
+    texts, done = numbered(TEXTS[:20]), []
+    others = {f"t{name}": text for name, text in texts.items()}
+    act = getattr(Log, moment)
+
+    def come_between(*arguments, **named):
+        if not done:
+            done.append(moment)
+            with monkeypatch.context() as patch:
+                if late == "files":
+                    patch.setattr(Tables, "commit_state", die)
+                place.add("other", others)
+        return act(*arguments, **named)
+
+    monkeypatch.setattr(Log, moment, come_between)
+    status = place.add("own", texts)
+
+    assert done == [moment]
+    [row] = place.history()
+    if late == "batch":
+        assert (status, row["batch"], read_columns(place.store)) == (2, "other", pa.string())
+        assert "ids must be of type string, as in the store (got int64)" in capsys.readouterr().err
+    else:
+        assert (status, row["batch"], read_columns(place.store)) == (0, "own", pa.int64())
+    assert row["documents"] == sum(file.rows for file in Tables(str(place.store)).list_files("documents")) == 20
