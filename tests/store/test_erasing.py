@@ -163,6 +163,25 @@ def test_no_byte_is_left_of_what_is_erased_and_all_else_is(tmp_path, form, named
     assert (again["documents"], again["absent"], again["files"]) == (0, 6, [])
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view()], ids=str)
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+def test_nothing_is_left_in_what_buffers_of_arrow_hold_besides(tmp_path, kind, make, mode):
+    rows = make_rows(lambda number: f"id{number}x")
+    names = ("id", "text")
+    table = pa.table([pa.array([row[name] for row in rows], kind) for name in names], names=names)
+    with make(tmp_path / "rows.arrow", table.schema) as writer:
+        # Slices of larger arrays, of which pyarrow writes more than their values.
+        writer.write_table(table, max_chunksize=3)
+    store, out = Store(tmp_path / "store"), tmp_path / "out"
+    store.add(f"{tmp_path}/rows.arrow", "b", out, id_column="id", settings={"output.mode": mode}, engine="memory")
+    gone, stay = rows[12::12], [row for number, row in enumerate(rows) if number % 12 or not number]
+    store.erase([row["id"] for row in gone])
+    left = b"".join(read_all(out).values())
+    assert not [row["id"] for row in gone if row["id"].encode() in left or row["text"].encode() in left]
+    assert all(row["id"].encode() in left for row in stay)
+
+
 @pytest.mark.parametrize(("gone", "left"), [([FIRST], 2), ([FIRST, 1], 0)])
 def test_an_id_that_the_store_lacks_counts_as_one_of_every_output(tmp_path, gone, left):
     _, store = fill(tmp_path)

@@ -82,7 +82,7 @@ class IpcFile(ColumnarFile):
         """See `ColumnarFile.write_like`."""
         options, metadata = _list_options(self._path), self._reader.metadata
         with pa.ipc.new_file(stream, schema, options=options, metadata=metadata) as batches:
-            yield batches.write
+            yield lambda rows: _write(batches, rows)
 
 
 class IpcStream(ColumnarFile):
@@ -109,7 +109,7 @@ class IpcStream(ColumnarFile):
     def write_like(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         with pa.ipc.new_stream(stream, schema, options=_list_options(self._path)) as batches:
-            yield batches.write
+            yield lambda rows: _write(batches, rows)
 
 
 def _is_stream(file: pa.NativeFile) -> bool:
@@ -135,6 +135,34 @@ def _require_sound(batch: pa.RecordBatch) -> pa.RecordBatch:
             if "Invalid UTF8" not in str(error):
                 raise
     return batch
+
+
+def _write(batches: Any, rows: pa.Table) -> None:  # noqa: ANN401 - pyarrow publishes no types
+    """Write rows in buffers of their own, which hold nothing of rows that go.
+
+    pyarrow cuts a buffer at a multiple of 64 bytes, with what lies behind its last value, and a view's not at all.
+    """
+    for batch in rows.to_batches():
+        batches.write_batch(pa.RecordBatch.from_arrays([*map(_copy, batch.columns)], schema=batch.schema))
+
+
+def _copy(values: pa.Array) -> pa.Array:
+    copied, plain = pa.concat_arrays([values]), _to_plain(values.type)
+    return copied if plain == values.type else copied.cast(plain).cast(values.type)
+
+
+def _to_plain(kind: pa.DataType) -> pa.DataType:
+    """Return a type with strings and bytes in place of views, also within lists and structs."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_to_plain(each.type)) for each in kind.fields])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(_to_plain(kind.value_type)))
+    return kind
 
 
 def _list_options(path: str) -> pa.ipc.IpcWriteOptions:
