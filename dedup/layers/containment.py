@@ -105,7 +105,9 @@ class ContainmentLayer(Layer):
         found, edges = later.search(engine, documents, shared, ordering, fetch=fetch, staying=earlier)
         assert found.removals is not None
         ends = engine.select(edges, "doc_id", f"{LARGER}doc_id")
-        kept = engine.join(ends, found.removals, f"{LARGER}doc_id", how="anti")
+        # What an earlier document contains has been told of with the batch that brought the later of both.
+        fresh = engine.join(ends, earlier, f"{LARGER}doc_id", how="anti")
+        kept = engine.join(fresh, found.removals, f"{LARGER}doc_id", how="anti")
         contained = engine.select(engine.join(kept, earlier, "doc_id", how="semi"), "doc_id")
         named = engine.group("contained", contained, once(DOC_ID))
         left = engine.join(engine.select(documents, "doc_id"), found.removals, "doc_id", how="anti")
