@@ -23,7 +23,7 @@ from dedup.explain.result import PublishedOutput
 from dedup.files.formats.format import Edits, InputFile, Rows
 from dedup.files.listing import list_files
 from dedup.files.storage import CURRENT, MARK, VERSION, Storage, find_result
-from dedup.files.systems import redact
+from dedup.files.systems import absolute, redact
 from dedup.informing import Inform
 from dedup.report.build import to_json
 from dedup.report.page import to_html
@@ -350,7 +350,8 @@ def erase(
 def _list_outputs(state: State, outputs: Sequence[str], storage: Storage) -> tuple[dict[str, str], list[str]]:
     """Return the outputs that are there with their batches, empty where that is not known, and those that are not."""
     every = {path: batch for batch, paths in state.outputs.items() for path in paths}
-    every |= {path.rstrip("/"): "" for path in outputs}
+    # As the store has noted them, so that none is there twice.
+    every |= {absolute(path.rstrip("/")): "" for path in outputs}
     found = {path: batch for path, batch in every.items() if storage.exists(f"{path}/_SUCCESS")}
     return found, [path for path in every if path not in found]
 

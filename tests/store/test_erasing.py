@@ -241,6 +241,12 @@ def test_outputs_that_were_moved_are_told_and_can_be_given(filled):
     assert not PublishedOutput(f"{folder}/moved").find([rows[1]["id"]])
 
 
+def test_an_output_that_the_store_knows_can_be_given_from_where_one_is(filled, monkeypatch):
+    folder, rows, store = filled
+    monkeypatch.chdir(folder)
+    assert store.erase([rows[1]["id"]], outputs=["out1"])["outputs"].count(f"{folder}/out1") == 1
+
+
 def test_a_batch_written_once_more_is_known_by_both_outputs(filled):
     folder, rows, store = filled
     deduplicate(f"{folder}/in2", f"{folder}/more", store=store.path, batch="b2", id_column="id", source_column="source")
