@@ -149,6 +149,20 @@ def test_ids_are_cleared_of_the_members_that_were_added(tmp_path, ending):
     assert load(tmp_path / f"new.jsonl{ending}") == begins[0] + rest + lines[1] + lines[2]
 
 
+def test_ids_that_are_cleared_are_in_no_buffer(tmp_path):
+    rows = pa.table({"id": ["1", "2", "3"], "dedup_representative_id": ["id18q", "5", None]})
+    with pa.ipc.new_file(tmp_path / "a.arrow", rows.schema) as writer:
+        writer.write_table(rows)
+    [file] = list_files([str(tmp_path / "a.arrow")]).files
+
+    with Storage().create(f"{tmp_path}/b.arrow") as output:
+        cleared = {"dedup_representative_id": []}
+        assert file.format.clear(file, cleared, lambda ids: pc.is_in(ids, pa.array(["id18q"])), output) == 1
+
+    assert pa.ipc.open_file(tmp_path / "b.arrow").read_all()[1].to_pylist() == [None, "5", None]
+    assert b"id18q" not in (tmp_path / "b.arrow").read_bytes()
+
+
 def test_lines_that_end_otherwise_than_they_were_written_are_refused():
     with pytest.raises(DataError, match=r"lines must end as output\.mode annotate wrote them"):
         clear_members(b'{"dedup_jaccard": 0.1}', ["dedup_jaccard"], "a.jsonl")

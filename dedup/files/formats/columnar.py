@@ -186,8 +186,10 @@ class ColumnarFormat(RowFormat):
                 for name, others in cleared.items():
                     marked = mark(rows[name])
                     count += pc.sum(marked).as_py() or 0
+                    # A null taken has nothing below it, where a value set to null would stay in its buffer.
+                    kept = pc.if_else(marked, None, pa.array(range(rows.num_rows), pa.int64()))
                     for place in map(rows.schema.get_field_index, (name, *others)):
-                        columns[place] = pc.if_else(marked, pa.scalar(None, columns[place].type), columns[place])
+                        columns[place] = columns[place].take(kept)
                 if write is not None:
                     write(pa.Table.from_arrays(columns, schema=rows.schema))
         return count
