@@ -71,8 +71,7 @@ class Result(Generic[Rows]):
     """Output of a run; its tables are read each time they are asked for.
 
     They are what the input was where it was rows, Spark DataFrames where a session was given, and Arrow datasets
-    otherwise. With a
-    temporary output they can be read as long as the result lives: keep it, not only its tables.
+    otherwise. With a temporary output they can be read as long as the result lives: keep it, not only its tables.
     """
 
     output: str

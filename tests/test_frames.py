@@ -204,7 +204,7 @@ def test_nothing_is_left_of_rows_that_were_written_for_the_run(tmp_path, monkeyp
         (pl.Series([1, 2]), "input: must be rows of columns that Arrow knows"),
         (pl.LazyFrame({"id": [1]}), r"must be a path, .* or a list of dictionaries \(got LazyFrame\)"),
         (np.zeros(3), r"\(got ndarray\)"),
-        ([{"id": 1}, "a.jsonl"], r"\(got list\)"),
+        ([{"id": 1}, "a.jsonl"], r"\(got list of dict, str\)"),
     ],
 )
 def test_what_is_no_table_is_refused(given, said):

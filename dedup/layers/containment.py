@@ -75,8 +75,8 @@ class ContainmentLayer(Layer):
         """Search the documents: DOCUMENTS -> REMOVALS.
 
         Every shingle is shuffled once, as 24 bytes, and those that several documents have twice more; then pairs of
-        documents of which one may contain the other meet. For why no pair is missed but
-        those that are counted see `dedup.kernels.sets.containment`.
+        documents of which one may contain the other meet. For why no pair is missed but those that are counted see
+        `dedup.kernels.sets.containment`.
 
         First every document is compared with the first holder, in the order of election, of each shingle by which it
         finds others. What is then within a document that nothing may contain goes for certain, and no other need be

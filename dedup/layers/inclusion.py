@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Compared, Comparison, Shuffle, Tally
 from dedup.kernels import Hashes, Integers
+from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import rank
 from dedup.kernels.runs.counting import add_groups
@@ -19,7 +20,7 @@ from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.foreign import mark_foreign
 from dedup.layers.holders import HELD, share
-from dedup.layers.near.comparison import PAIRS
+from dedup.layers.near.comparison import PAIRS, read_sets
 from dedup.tables import arrow
 
 STORED, TEXTS = "holders", "wholes"
@@ -44,8 +45,8 @@ PAIRED = pa.schema([*PAIRS, ("turn", pa.int64())])
 COMPARED, NEXT = range(2)
 LEFT = arrow.integers("shingle", "place", "doc_id", "seeks", "is_open")
 """CLAIMS whose documents find others than the first: `is_open` 1 of those that can be found."""
-WANTED = pa.schema([*arrow.integers("doc_id", "size"), *SETS])
-"""Documents to compare, with their shingles."""
+WANTED = pa.schema([*arrow.integers("doc_id", "size"), ("shingles", pa.binary())])
+"""Documents to compare, with their shingles: uint64, ascending."""
 OVERLAPS = pa.schema([*PAIRS, *arrow.integers("shared", "size_left", "size_right")])
 """Pairs of which one contains the other, with the shingles that both have."""
 MISSING = arrow.integers("doc_id", "missed")
@@ -208,24 +209,18 @@ LEAVE_COMPARED = Shuffle(emitted=PAIRED, by=tuple(PAIRS.names), order=("turn",),
 def shingle_again(batches: Batches, *, shingle_size: int, tokenizer: Tokenizer) -> Batches:
     """Return the sets of documents that are to be compared."""
     for batch in batches:
-        shingles = _shingle(batch["text"], shingle_size, tokenizer)
-        yield conform(batch, WANTED, size=pc.list_value_length(shingles), shingles=shingles)
+        _, _, shingles, offsets = shingle_texts(batch["text"], shingle_size, tokenizer)
+        yield conform(batch, WANTED, size=np.diff(offsets), shingles=blocks.lists(shingles, offsets))
 
 
 def compare(threshold: float) -> Comparison[tuple[Hashes, Integers]]:
     """Return the comparison that keeps pairs of which one contains the other: OVERLAPS."""
     return Comparison(
         columns=("doc_id", "shingles"),
-        prepare=_read_sets,
+        prepare=read_sets,
         work=partial(_compare, threshold=threshold),
         schema=OVERLAPS,
     )
-
-
-def _read_sets(documents: pa.Table) -> tuple[Hashes, Integers]:
-    shingles = documents["shingles"].combine_chunks()
-    sizes = pc.list_value_length(shingles).to_numpy()
-    return shingles.flatten().to_numpy().view(np.uint64), np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
 def _compare(sets: tuple[Hashes, Integers], left: Integers, right: Integers, *, threshold: float) -> Compared:

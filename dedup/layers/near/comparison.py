@@ -97,13 +97,14 @@ def verify(threshold: float, *, near_misses: bool) -> Comparison[tuple[Hashes, I
     """
     return Comparison(
         columns=("doc_id", "shingles"),
-        prepare=_read_sets,
+        prepare=read_sets,
         work=partial(_verify, threshold=threshold, near_misses=near_misses),
         schema=arrow.EDGES,
     )
 
 
-def _read_sets(documents: pa.Table) -> tuple[Hashes, Integers]:
+def read_sets(documents: pa.Table) -> tuple[Hashes, Integers]:
+    """Return the shingle sets of documents, as from `shingles.shingle`."""
     return to_sets(documents["shingles"])
 
 
