@@ -23,6 +23,7 @@ from dedup.files.source import FileSource, Piece, open_source
 from dedup.files.splits import Split, split_files
 from dedup.files.storage import CURRENT
 from dedup.files.systems import resolve
+from dedup.kernels.ids import parse_ids
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import NEAR
 from dedup.settings.contract import load_tokenizer, make_tokenizer
@@ -143,10 +144,8 @@ class PublishedOutput:
         ConfigError
             When ids are integers and the given one is not, or it is no Unicode string.
         """
-        # Arrow would read it, as the id of a document that nobody has named.
-        is_hexadecimal = pa.types.is_integer(self.id_type) and "x" in given.lower()
         try:
-            return pa.scalar("" if is_hexadecimal else require_text(option, given)).cast(self.id_type).as_py()
+            return parse_ids(pa.array([require_text(option, given)]), self.id_type)[0].as_py()
         except pa.ArrowInvalid as error:
             raise ConfigError(f"{option}: id must be an integer, as in {self.path} (got {given!r})") from error
 

@@ -13,6 +13,9 @@ from dedup.kernels.text.joining import SEPARATOR
 ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\0", "\\0"))
 """Characters of an element of a set and what stands for them in its text, in this order."""
 
+VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types of views, with those of arrays that hold the same."""
+
 
 def is_string(kind: pa.DataType) -> bool:
     """Tell whether a type is one of the string types, or a dictionary of them."""
@@ -141,5 +144,4 @@ def decode(values: pa.Array) -> pa.Array:
 
 def cast_views(values: pa.Array) -> pa.Array:
     """Return views of texts or bytes as arrays of which pyarrow takes rows and looks values up; others as they are."""
-    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    return values.cast(views[values.type]) if values.type in views else values
+    return values.cast(VIEWS[values.type]) if values.type in VIEWS else values

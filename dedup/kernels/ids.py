@@ -28,6 +28,21 @@ def to_doc_ids(ids: pa.Array) -> Integers:
     return np.array([hash_id(each, SEED) for each in ids.cast(pa.binary()).to_pylist()], dtype=np.int64)
 
 
+def parse_ids(texts: pa.Array, id_type: pa.DataType) -> pa.Array:
+    """Return texts as ids of a type.
+
+    Raises
+    ------
+    ArrowInvalid
+        When ids are integers and a text is not.
+    """
+    # Arrow would read hexadecimal numbers, ids of documents that nobody has named.
+    odd = texts.filter(pc.match_substring(texts, "x", ignore_case=True)) if pa.types.is_integer(id_type) else []
+    if len(odd):
+        raise pa.ArrowInvalid(f"got {odd[0].as_py()!r}")
+    return texts.cast(id_type)
+
+
 def hash_id(user_id: bytes | None, seed: int) -> int:
     """Return XXH64 as a signed number; 0 for null."""
     hashed = 0 if user_id is None else xxhash.xxh64_intdigest(user_id, seed)

@@ -11,6 +11,7 @@ from dedup.engine.memory import open_without_files
 from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError, DataError
 from dedup.kernels import Flags, Integers
+from dedup.kernels.ids import parse_ids
 from dedup.store.arrays import NONE, distinct, is_in
 from dedup.store.election import DISPLACED, decide, verdicts
 from dedup.store.growth import settle
@@ -218,12 +219,8 @@ def to_ids(ids: Iterable[str], kind: pa.DataType) -> pa.Array:
         When an id is no integer, though the store's are.
     """
     column = pa.array(sorted(set(ids)), pa.string())
-    # Arrow would read hexadecimal numbers, ids of documents that nobody has named.
-    odd = column.filter(pc.match_substring(column, "x", ignore_case=True))
-    if pa.types.is_integer(kind) and len(odd):
-        raise DataError(f"--ids: must hold integers, as the ids of the store are (got {odd[0].as_py()!r})")
     try:
         # 7 and 07 are one.
-        return column.cast(kind).unique()
+        return parse_ids(column, kind).unique()
     except pa.ArrowInvalid as error:
         raise DataError(f"--ids: must hold integers, as the ids of the store are ({error})") from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dedup.files.conversion import VIEWS
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
 from dedup.files.formats.format import InputFile, Write, damaged, refused
 from dedup.files.storage import OutputFile, Storage
@@ -153,16 +154,12 @@ def _copy(values: pa.Array) -> pa.Array:
 
 def _to_plain(kind: pa.DataType) -> pa.DataType:
     """Return a type with strings and bytes in place of views, also within lists and structs."""
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(_to_plain(each.type)) for each in kind.fields])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         make = pa.list_ if pa.types.is_list(kind) else pa.large_list
         return make(kind.value_field.with_type(_to_plain(kind.value_type)))
-    return kind
+    return VIEWS.get(kind, kind)
 
 
 def _list_options(path: str) -> pa.ipc.IpcWriteOptions:
