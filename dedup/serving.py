@@ -28,6 +28,8 @@ MOST_BYTES, MOST_DOCUMENTS = 16 << 20, 1000
 """Largest request: while one is worked on, others wait."""
 LOOK_SECONDS = 1
 """Seconds between two looks for what batches have changed."""
+END_SECONDS = 5
+"""Seconds that requests have to come whole, and replies to be taken, once the service is to end."""
 YOUNG = 10_000
 """Objects made between two looks for circles among them."""
 JSON, HTML = "application/json", "text/html; charset=utf-8"
@@ -190,16 +192,19 @@ class Service:
         receive: Callable[[], Awaitable[Mapping[str, Any]]],
         send: Callable[[Mapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """Verdict a request, as ASGI has it."""
+        """Answer a request, as ASGI has it."""
         body, more = bytearray(), True
-        while more:
-            part = await receive()
-            more = part.get("more_body", False) and len(body) <= MOST_BYTES
-            body += part.get("body", b"")
         try:
+            while more:
+                part = await receive()
+                more = part.get("more_body", False) and len(body) <= MOST_BYTES
+                body += part.get("body", b"")
             reply = await self._reply(scope, body)
         except Refusal as refusal:
             reply = refusal.reply
+        except asyncio.CancelledError:
+            # The server ends, and waits for nobody any longer.
+            reply = Refusal(503, "the service ends: ask again once it is back, with the same ids").reply
         self._replies.labels(reply.status).inc()
         headers = [(b"content-type", reply.kind.encode()), (b"content-length", b"%d" % len(reply.body))]
         if reply.status == 401:
@@ -345,6 +350,7 @@ def serve(store: Store, token: str, *, host: str, port: int, tell: Callable[[str
                 log_level="warning",
                 callback_notify=service.look,
                 timeout_notify=LOOK_SECONDS,
+                timeout_graceful_shutdown=END_SECONDS,
             )
             server = uvicorn.Server(config)
             service.end = partial(setattr, server, "should_exit", True)  # noqa: FBT003 - a value of setattr

@@ -1,6 +1,7 @@
 """A store over HTTP."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import shutil
@@ -158,8 +159,9 @@ def test_a_batch_is_gone_by_once_it_is_there(service, store):
     assert [each["of"] for each in told] == [10, 20]
 
 
-def start(store, token):
-    command = [sys.executable, "-m", "dedup", "store", "serve", store.path, "--port", "0", "--json"]
+def start(store, token, *program):
+    program = program or ("-m", "dedup")
+    command = [sys.executable, *program, "store", "serve", store.path, "--port", "0", "--json"]
     server = subprocess.Popen([*command, "--token-file", token], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     return server, json.loads(server.stdout.readline())["address"]
 
@@ -189,6 +191,22 @@ def test_what_was_answered_is_there_after_a_kill_and_one_process_serves(store, t
     assert store.history()[1][1:3] == ("admit", "admitted-2")
     assert [each.documents for each in store.history()] == [2, 40, 0]
     assert store.delete(range(100, 140)).absent == 0
+
+
+def test_a_request_that_never_comes_whole_keeps_no_service_from_its_end(store, tmp_path):
+    (tmp_path / "token").write_text(TOKEN)
+    hasty = "import sys, dedup.cli, dedup.serving as it; it.END_SECONDS = 0; sys.exit(dedup.cli.main(sys.argv[1:]))"
+    server, address = start(store, tmp_path / "token", "-c", hasty)
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
+    with server, contextlib.closing(connection):
+        connection.putrequest("POST", "/admit")
+        connection.putheader("Content-Length", "100")
+        connection.endheaders(b"{")
+        # Its connection is taken by now.
+        send(address, bodies("a text", first=10))
+        server.send_signal(signal.SIGTERM)
+        assert connection.getresponse().status == 503
+        assert server.wait(timeout=20) == 0
 
 
 def test_the_command_says_what_is_wrong_in_one_line(store, tmp_path, capsys):
