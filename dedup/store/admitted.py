@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from dedup.kernels.sets.shingles import digest_halves
 from dedup.store.adding import Arrival, digest_content, grow, to_signatures
 from dedup.store.journal import Position, clean, list_segments, read_journal
 from dedup.store.numbering import DIGESTS
-from dedup.store.state import State, read_state
+from dedup.store.state import State, read_rows, read_state
 from dedup.store.supply import supply_held
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
@@ -53,13 +54,16 @@ def _take(tables: Tables, state: State) -> None:
         return
     rows = pa.Table.from_batches([rows for _, rows in frames]).combine_chunks()
     engine = open_without_files(state.kind, count_cores())
-    grown = grow(engine, tables, state, _to_arrival(engine, rows, state), anew=False, threads=engine.threads)
+    # A store that `migrate` made has batches of another, whose numbers may be above its own.
+    taken = {*read_rows(tables, state.log)[0]["batch"].to_pylist()}
+    name = next(each for number in count(state.number + 1) if (each := f"{NAME}{number}") not in taken)
+    grown = grow(engine, tables, state, _to_arrival(engine, rows, state, name), anew=False, threads=engine.threads)
     if known := grown.known.num_rows:
         LOG.warning("%s: %s documents that were admitted have ids of others, and go", redact(tables.path), f"{known:,}")
     replace(grown, state=replace(grown.state, admitted=frames[-1][0])).finish("admit")
 
 
-def _to_arrival(engine: MemoryEngine, rows: pa.Table, state: State) -> Arrival[pa.Table]:
+def _to_arrival(engine: MemoryEngine, rows: pa.Table, state: State, name: str) -> Arrival[pa.Table]:
     sets = blocks.unlists(rows["shingles"].chunk(0), "<u8")
     columns = {
         **{name: rows[name] for name in ("doc_id", "id", "text_bytes", "shingles")},
@@ -70,7 +74,7 @@ def _to_arrival(engine: MemoryEngine, rows: pa.Table, state: State) -> Arrival[p
     }
     documents = to_signatures(pa.table(columns), *state.signer.sign(*sets))
     return Arrival(
-        name=f"{NAME}{state.number + 1}",
+        name=name,
         content=digest_content(engine, documents),
         register=documents,
         documents=documents,

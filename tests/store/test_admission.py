@@ -283,6 +283,19 @@ def test_batches_deletions_and_compaction_take_what_was_admitted(tmp_path):
     assert told == [dedup.Match(name, 1.0, "", kept=True) for name in "abd"]
 
 
+def test_batches_of_admitted_documents_have_names_of_their_own_also_in_a_store_that_was_migrated(tmp_path):
+    store, other, third = (dedup.Store(tmp_path / name) for name in ("store", "other", "third"))
+    rows = [{"id": number, "text": text} for number, text in enumerate(TEXTS[:2])]
+    store.add(rows, "first", id_column="id", engine="memory")
+    store.delete([0])
+    store.admit(["new words"], [10])
+    store.migrate(other.path, id_column="id", threshold=0.7)
+    other.migrate(third.path, id_column="id", threshold=0.6)
+    other.admit(["newer words"], [11])
+    assert other.migrate(third.path, id_column="id", threshold=0.6).changes.num_rows == 0
+    assert [each.batch for each in third.history()] == ["first", "admitted-3", "admitted-4"]
+
+
 def test_one_process_admits_and_stores_of_other_layers_are_refused(tmp_path, tables, monkeypatch, capsys):
     monkeypatch.setattr("dedup.run.lock.BEAT_SECONDS", 0.05)
     store = dedup.Store(tables.path)
