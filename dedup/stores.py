@@ -16,7 +16,7 @@ from dedup.settings.contract import read_key
 from dedup.settings.options import Config
 from dedup.store import upkeep
 from dedup.store.admission import Admission, Request, Verdict
-from dedup.store.admitted import take_admitted
+from dedup.store.admitted import take_admitted, take_beside
 from dedup.store.deleting import Deleted, delete_ids, find_where
 from dedup.store.journal import FOLDER, list_segments
 from dedup.store.lookup import Match, View
@@ -280,8 +280,11 @@ class Store:
         tables = self._take()
         if list_segments(tables):
             # A process that admits documents has the last segment of the journal, and begins another after this state.
-            with contextlib.suppress(StorageError), self._admit_alone():
-                take_admitted(tables, idle=True)
+            try:
+                with self._admit_alone():
+                    take_admitted(tables, idle=True)
+            except StorageError:
+                take_beside(tables)
         return upkeep.vacuum(tables, hours)
 
     def migrate(

@@ -1,6 +1,7 @@
 """Documents that were admitted one by one, taken from the journal into the tables as a batch of their own."""
 
 import logging
+import time
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -25,6 +26,8 @@ from dedup.store.upkeep import repeat
 LOG = logging.getLogger("dedup")
 NAME = "admitted-"
 """Beginning of the names of batches of admitted documents."""
+PATIENCE_SECONDS = 20
+"""Seconds in which a process that admits documents goes by the tables as they are now."""
 
 
 def take_admitted(tables: Tables, *, idle: bool = False) -> None:
@@ -46,6 +49,20 @@ def take_admitted(tables: Tables, *, idle: bool = False) -> None:
         repeat(tables, partial(_take, tables))
         state = read_state(tables)
         clean(tables, Position(*state.admitted), state.kind, idle=idle)
+
+
+def take_beside(tables: Tables) -> None:
+    """Do so once a process that admits documents writes to a segment behind those that were taken.
+
+    Raises
+    ------
+    StorageError
+        As `take_admitted`.
+    """
+    segment, deadline = read_state(tables).admitted[0], time.monotonic() + PATIENCE_SECONDS
+    while segment in list_segments(tables)[-1:] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    take_admitted(tables)
 
 
 def _take(tables: Tables, state: State) -> None:

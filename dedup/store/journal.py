@@ -87,12 +87,12 @@ def clean(tables: Tables, after: Position, id_type: pa.DataType, *, idle: bool) 
     Parameters
     ----------
     idle
-        Whether no process can be writing to the last one.
+        Whether no process can be writing to the last one, as none does to an object.
     """
-    segments = list_segments(tables)
+    segments, is_done = list_segments(tables), idle or not is_local(tables.path)
     held = {position.segment for position, _ in read_journal(tables, after, id_type)}
     for segment in segments:
-        if segment not in held and (idle or segment < segments[-1]):
+        if segment not in held and (is_done or segment < segments[-1]):
             tables.storage.delete(locate(tables, segment))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
+from threading import Timer
 
 import pytest
 from hypothesis import given
@@ -296,8 +297,28 @@ def test_batches_of_admitted_documents_have_names_of_their_own_also_in_a_store_t
     assert [each.batch for each in third.history()] == ["first", "admitted-3", "admitted-4"]
 
 
+@pytest.mark.parametrize("local", [True, False])
+def test_what_was_deleted_leaves_the_journal_by_a_vacuum_while_a_process_admits(tables, monkeypatch, local):
+    monkeypatch.setattr("dedup.run.lock.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(journal, "is_local", lambda _: local)
+    store = dedup.Store(tables.path)
+    with store.admission() as admission:
+        admit(admission, [Row(10, "first words"), Row(11, "second words")])
+        store.delete([10])
+        # It looks a second later.
+        looking = Timer(1, lambda: admission.take_over(admission.look()))
+        looking.start()
+        store.vacuum(hours=0)
+        looking.join()
+        assert [*read_journal(tables, Position(0, 0), read_state(tables).kind)] == []
+        admit(admission, [Row(12, "third words")])
+    store.compact()
+    assert list_ids(tables) == [0, 1, 2, 11, 12]
+
+
 def test_one_process_admits_and_stores_of_other_layers_are_refused(tmp_path, tables, monkeypatch, capsys):
     monkeypatch.setattr("dedup.run.lock.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("dedup.store.admitted.PATIENCE_SECONDS", 0)
     store = dedup.Store(tables.path)
     with store.admission() as admission:
         admit(admission, [Row(10, "new words")])
