@@ -146,7 +146,7 @@ class Admission:
     @property
     def pending(self) -> int:
         """Documents admitted since the last batch."""
-        return len(self._pending.answers)
+        return sum(rows.num_rows for _, rows in self._frames)
 
     @property
     def stored(self) -> int:
@@ -183,9 +183,13 @@ class Admission:
         for _, rows in self._frames:
             group = self._sign(rows["id"], blocks.unlists(rows["shingles"], "<u8"))
             self._pending.insert(group, range(rows.num_rows))
-            told = zip(*(rows[name].to_pylist() for name in Verdict._fields), strict=True)
-            for doc_id, content, answer in zip(group.doc_ids, group.contents, told, strict=True):
-                self._pending.keep(doc_id, content, Verdict(*answer))
+            told = map(Verdict, *(rows[name].to_pylist() for name in Verdict._fields))
+            owners = to_doc_ids(rows["of"])
+            is_there = is_in(owners, self._resident.doc_ids) | is_in(owners, np.sort(group.doc_ids))
+            for doc_id, content, answer, stays in zip(group.doc_ids, group.contents, told, is_there, strict=True):
+                # Whose own has been deleted is one of its own: further copies are its.
+                self._pending.keep(doc_id, content, answer if stays else answer._replace(of=None, jaccard=None))
+                self._pending.answers[doc_id] = content, answer
 
     def close(self) -> None:
         """Admit no more."""

@@ -171,6 +171,16 @@ def test_an_id_once_more_has_its_answer_again_and_with_another_text_none(tables)
     assert admission.pending == 3
 
 
+def test_copies_of_a_document_that_was_deleted_meanwhile_are_those_of_the_first_that_came(tables):
+    admission = open_(tables)
+    take_down(tables, [1])
+    before = admit(admission, [Row(10, TEXTS[1])])
+    admission.take_over(admission.look())
+    for number, each in enumerate((admission, open_(tables)), 11):
+        assert [answer.of for answer in admit(each, [Row(number, TEXTS[1])])] == [10]
+        assert admit(each, [Row(10, TEXTS[1])]) == before == [Verdict(10, 1, 1.0, unsure=False)]
+
+
 def test_without_ids_a_text_is_its_own(tables):
     admission = open_(tables)
     [[one, other, again, empty, nothing]] = admission.admit(
@@ -188,7 +198,7 @@ def test_without_ids_a_text_is_its_own(tables):
     take_admitted(tables)
     admission.take_over(admission.look())
     [[later]] = admission.admit([Request(["new words"], None)])
-    assert (later.id, later.of, later.jaccard) == (one.id, one.id, 1.0)
+    assert (later.id, later.of, later.jaccard, admission.pending) == (one.id, one.id, 1.0, 0)
     take_admitted(tables)
     assert len(list_ids(tables)) == 6
 
