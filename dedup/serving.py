@@ -19,6 +19,7 @@ from jinja2 import Template
 
 from dedup.errors import ConfigError, DataError, DedupError, StorageError
 from dedup.extras import check_extra
+from dedup.files.formats.json_line import parse
 from dedup.store.admission import Admission, Request, Verdict
 from dedup.stores import Store
 from dedup.version import __version__
@@ -303,7 +304,8 @@ def read_request(body: bytes | bytearray) -> Request:
         When it is something else.
     """
     try:
-        documents = orjson.loads(body)["documents"]
+        # As lines of JSON are read, with halves of surrogate pairs.
+        documents = (parse(bytes(body)) or {})["documents"]
         texts = ["" if each["text"] is None else each["text"] for each in documents]
         ids = [each["id"] for each in documents if "id" in each]
     except (ValueError, KeyError, TypeError):

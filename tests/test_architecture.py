@@ -34,7 +34,7 @@ PARTS = {
         *("dedup.settings.options", "dedup.store", "dedup.errors"),
     },
     "dedup/serving.py": {
-        *("jinja2", "orjson", "prometheus_client", "uvicorn"),
+        *("jinja2", "orjson", "prometheus_client", "uvicorn", "dedup.files.formats.json_line"),
         *("dedup.store.admission", "dedup.stores", "dedup.errors", "dedup.extras", "dedup.version"),
     },
     "dedup/api.py": {

@@ -113,6 +113,24 @@ def test_what_cannot_be_is_refused_with_its_reason(service, status, asked):
     assert ask(service, "/metrics", method="GET")[1].count(b"dedup_pending_documents 0.0") == 1
 
 
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ({"text": "a", "id": None}, "ids: must be of type int64, as those of the store are (got None)"),
+        ({"text": "a", "id": 1.0}, "ids: must be of type int64, as those of the store are (got 1.0)"),
+        ({"text": "a", "id": 1 << 63}, f"ids: must be of 64 bits (got {1 << 63})"),
+        ({"text": 5}, "texts: must be strings (got 5)"),
+    ],
+)
+def test_a_refusal_names_what_is_wrong(service, sent, reason):
+    assert json.loads(ask(service, body={"documents": [sent]})[1]) == {"error": reason}
+
+
+def test_halves_of_surrogate_pairs_are_replaced_as_in_lines_of_json(service):
+    told = json.loads(ask(service, body=bodies("a\ud800 text of its own", "a\ufffd text of its own", first=10))[1])
+    assert [each["of"] for each in told["documents"]] == [None, 10]
+
+
 def test_pages_are_open_to_all_and_tell_every_path(service):
     status, page, _ = ask(service, "/", method="GET", token="")
     told, described, _ = ask(service, "/openapi.json", method="GET", token="")

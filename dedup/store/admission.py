@@ -203,22 +203,26 @@ class Admission:
         DataError
             When a text is no string, or an id not of the type of the store's.
         """
-        if not all(type(text) is str for text in request.texts):
-            raise DataError("texts: must be strings")
+        for text in request.texts:
+            if type(text) is not str:
+                raise DataError(f"texts: must be strings (got {text!r})")
         if request.ids is None:
             return
-        kind, count = str if pa.types.is_string(self._kind) else int, len(request.texts)
-        if len(request.ids) != count or not all(type(each) is kind for each in request.ids):
-            raise DataError(f"ids: must be {count} of type {self._kind}, as those of the store are")
-        if kind is int and not all(-(1 << 63) <= each < 1 << 63 for each in request.ids):  # type: ignore[operator]
-            raise DataError("ids: must be of 64 bits")
+        if len(request.ids) != len(request.texts):
+            raise DataError(f"ids: must be one of each text (got {len(request.ids)} of {len(request.texts)})")
+        kind = str if pa.types.is_string(self._kind) else int
+        for each in request.ids:
+            if type(each) is not kind:
+                raise DataError(f"ids: must be of type {self._kind}, as those of the store are (got {each!r})")
+            if isinstance(each, int) and not -(1 << 63) <= each < 1 << 63:
+                raise DataError(f"ids: must be of 64 bits (got {each})")
 
     def _name(self, requests: Sequence[Request], texts: pa.Array) -> tuple[pa.Array, Flags]:
         """Return the ids of documents, and which were given; a text without one has its digest."""
         is_named = np.repeat([each.ids is not None for each in requests], [len(each.texts) for each in requests])
         none = repeat(None)
         given = [each for own in requests for each, _ in zip(own.ids or none, own.texts, strict=False)]
-        ids = pa.array(given, self._kind)
+        ids = to_strings(given) if pa.types.is_string(self._kind) else pa.array(given, self._kind)  # type: ignore[arg-type]
         if is_named.all():
             return ids, is_named
         digests = digest_runs(*read_buffers(texts), self._view.tokenizer.key)

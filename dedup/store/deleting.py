@@ -16,6 +16,7 @@ from dedup.store.arrays import NONE, distinct, is_in
 from dedup.store.election import DISPLACED, decide, verdicts
 from dedup.store.growth import settle
 from dedup.store.links import read_links
+from dedup.store.lookup import to_strings
 from dedup.store.numbering import BANDS, OWNED, Numbered
 from dedup.store.reading import read
 from dedup.store.resigning import SIGNED_SETS
@@ -218,7 +219,7 @@ def to_ids(ids: Iterable[str], kind: pa.DataType) -> pa.Array:
     DataError
         When an id is no integer, though the store's are.
     """
-    column = pa.array(sorted(set(ids)), pa.string())
+    column = to_strings(sorted(set(ids)))
     try:
         # 7 and 07 are one.
         return parse_ids(column, kind).unique()

@@ -206,7 +206,7 @@ def test_without_ids_a_text_is_its_own(tables):
 def test_ids_and_texts_of_other_types_are_refused(tables):
     admission = open_(tables)
     for ids in ([1.5], ["1"], [True], [1 << 63], [1, 2]):
-        with pytest.raises(DataError, match=r"^ids: must be"):
+        with pytest.raises(DataError, match=r"^ids: must be .*\(got "):
             admission.check(Request(["a text"], ids))
     with pytest.raises(DataError, match="texts: must be strings"):
         admission.check(Request([None], [1]))
@@ -324,6 +324,14 @@ def test_what_was_deleted_leaves_the_journal_by_a_vacuum_while_a_process_admits(
         admit(admission, [Row(12, "third words")])
     store.compact()
     assert list_ids(tables) == [0, 1, 2, 11, 12]
+
+
+def test_ids_with_halves_of_surrogate_pairs_are_those_of_lines_of_json(tmp_path):
+    store = dedup.Store(tmp_path / "store")
+    rows = [{"id": str(number), "text": text} for number, text in enumerate(TEXTS)]
+    store.add(rows, "first", id_column="id", engine="memory")
+    assert [each.id for each in store.admit(["new words"], ["a\ud800"])] == ["a\ufffd"]
+    assert store.delete(["a\ud800"]).documents == 1
 
 
 def test_one_process_admits_and_stores_of_other_layers_are_refused(tmp_path, tables, monkeypatch, capsys):
