@@ -175,7 +175,9 @@ class Service:
         self.fault: Exception | None = None
         self.end: Callable[[], None] = lambda: None
         registry = self._registry = prometheus.CollectorRegistry()
-        self._documents = prometheus.Counter("dedup_documents", "Documents admitted.", ["answer"], registry=registry)
+        self._documents = prometheus.Counter(
+            "dedup_documents", "Documents answered, again or first.", ["answer"], registry=registry
+        )
         self._replies = prometheus.Counter("dedup_replies", "Replies to requests.", ["status"], registry=registry)
         times = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1]
         self._seconds = prometheus.Histogram(

@@ -126,6 +126,15 @@ def test_a_refusal_names_what_is_wrong(service, sent, reason):
     assert json.loads(ask(service, body={"documents": [sent]})[1]) == {"error": reason}
 
 
+def test_metrics_say_that_answers_given_again_count_too_and_documents_do_not(service):
+    for _ in range(2):
+        ask(service, body=bodies("a text", first=10))
+    metrics = ask(service, "/metrics", method="GET")[1].decode()
+    assert "# HELP dedup_documents_total Documents answered, again or first.\n" in metrics
+    assert 'dedup_documents_total{answer="unique"} 2.0\n' in metrics
+    assert "dedup_pending_documents 1.0\n" in metrics
+
+
 def test_halves_of_surrogate_pairs_are_replaced_as_in_lines_of_json(service):
     told = json.loads(ask(service, body=bodies("a\ud800 text of its own", "a\ufffd text of its own", first=10))[1])
     assert [each["of"] for each in told["documents"]] == [None, 10]
