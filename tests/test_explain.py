@@ -260,6 +260,27 @@ def test_a_folder_that_is_no_output_is_refused(altered, tmp_path):
         PublishedOutput("nonsense://bucket/out")
 
 
+@pytest.mark.parametrize("harm", ["cut", "zeros", "gone", "all gone"])
+@pytest.mark.parametrize("name", ["report.json", "dedup.toml", "duplicates", "edges", "near_misses", "removed"])
+def test_a_damaged_file_of_an_output_is_named(altered, capsys, name, harm):
+    file = altered / name
+    file = next(each for each in file.glob("*.parquet")) if file.is_dir() else file
+    place, content = str(altered / name), file.read_bytes()
+    file.write_bytes(content[: len(content) // 2] + (b"\xff" if harm == "cut" else bytes(len(content))))
+    if harm == "gone":
+        file.unlink()
+    if harm == "all gone" and (altered / name).is_dir():
+        shutil.rmtree(altered / name)
+
+    statuses = {cli.main([str(altered), *asked]) for asked in (["--id", "step 24"], ["--id", "other"], ["--top", "3"])}
+
+    said = capsys.readouterr().err.splitlines()
+    # No file of removed rows may be there, where none was removed.
+    assert said or (name, harm) in {("removed", "gone"), ("removed", "all gone")}
+    assert statuses <= {0, 2}
+    assert all(line.startswith("dedup: ") and place in line for line in said)
+
+
 def test_verdicts_name_what_kept_similar_documents_apart():
     config = Config()
     text = " ".join(WORDS)

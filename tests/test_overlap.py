@@ -143,3 +143,14 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
         estimate_overlaps([one], output=one)
     with pytest.raises(ConfigError, match="overlap: snapshots must have names of their own"):
         estimate_overlaps([one, one])
+
+
+def test_a_damaged_sketch_is_named(tmp_path, capsys):
+    make(tmp_path, "one", TEXTS)
+    [file] = (tmp_path / "one" / "sketch").glob("*.parquet")
+    content = file.read_bytes()
+    for cut in (0, 100, len(content) - 20):
+        file.write_bytes(content[:cut])
+        assert cli.main([str(tmp_path / "one")]) == 2
+        [said] = capsys.readouterr().err.splitlines()
+        assert f"dedup: {file}: must be as the run has left it (" in said

@@ -21,8 +21,8 @@ from dedup.files.listing import list_files
 from dedup.files.profile_filter import Condition, number_profiles
 from dedup.files.source import FileSource, Piece, open_source
 from dedup.files.splits import Split, split_files
-from dedup.files.storage import CURRENT
-from dedup.files.systems import resolve
+from dedup.files.storage import Storage, find_result
+from dedup.files.systems import resolve, whole
 from dedup.kernels.ids import parse_ids
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import NEAR
@@ -66,23 +66,16 @@ class PublishedOutput:
     """
 
     def __init__(self, path: str) -> None:
-        self.path = path.rstrip("/") or path
-        try:
-            self._files, self._root = resolve(self.path)
-            if self._is_there(CURRENT):
-                version = self._read(CURRENT).strip()
-                self.path, self._root = f"{self.path}/{version}", f"{self._root}/{version}"
-            whole = self._is_there("_SUCCESS")
-            settings, report = (self._read(name) if whole else "" for name in ("dedup.toml", "report.json"))
-        except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"{path}: must be a folder that pyarrow can read ({error})") from error
-        if not whole:
+        self.path = find_result(Storage(), path.rstrip("/") or path)
+        self._files, self._root = resolve(self.path)
+        if not self._is_there("_SUCCESS"):
             raise StorageError(f"{path}: must be the output of a finished run (it has no file _SUCCESS)")
-        self.config = parse_config(f"{self.path}/dedup.toml", settings)
-        self.report: dict[str, Any] = json.loads(report)
-        if "format" not in self.report:
+        self.config = parse_config(f"{self.path}/dedup.toml", self._read("dedup.toml"))
+        with whole(f"{self.path}/report.json"):
+            self.report: dict[str, Any] = json.loads(self._read("report.json"))
+        if not isinstance(self.report, dict) or not {"format", "hash"} <= self.report.keys():
             raise StorageError(f"{path}: must be the output of this version (its report.json names no format)")
-        self.duplicates: pa.Table = self._table("duplicates").to_table()
+        self.duplicates: pa.Table = self._table("duplicates")
         self.id_type: pa.DataType = self.duplicates.schema.field("id").type
         chosen, read = self.config.output.format, self.report["format"]
         own = load_format(read if read in FORMATS else "parquet")
@@ -151,12 +144,14 @@ class PublishedOutput:
 
     def pairs(self, name: str, condition: ds.Expression | None = None) -> pa.Table:
         """Return rows of `edges`, `near_misses` or `cosines`, left_id and right_id first."""
-        return self._table(name).to_table(filter=condition)
+        return self._table(name, condition)
 
     def links(self, condition: ds.Expression | None = None) -> pa.Table:
         """Return left_id, right_id and similarity of edges, by texts and by vectors, as rows of `edges`."""
         columns = {
-            name: [*PAIR, of] for name, of in (("edges", "jaccard"), ("cosines", "cosine")) if self._is_there(name)
+            name: [*PAIR, of]
+            for name, of in (("edges", "jaccard"), ("cosines", "cosine"))
+            if name == "edges" or self._is_there(name)
         }
         found = (self.pairs(name, condition).select(own) for name, own in columns.items())
         return pa.concat_tables(each.rename_columns(columns["edges"]) for each in found)
@@ -202,7 +197,7 @@ class PublishedOutput:
     @cached_property
     def spans(self) -> pa.Table | None:
         """The rows of OUT/spans; None where no layer gave any."""
-        return self._table("spans").to_table() if self._is_there("spans") else None
+        return self._table("spans") if self._is_there("spans") else None
 
     def find_whole(self, doc_id: Any) -> str:  # noqa: ANN401 - as above
         """Return the text of a document as it was in the input; "" where the output does not have it."""
@@ -355,14 +350,18 @@ class PublishedOutput:
         return found[:EXAMPLES]
 
     def _is_there(self, name: str) -> bool:
-        return bool(self._files.get_file_info(f"{self._root}/{name}").type != fs.FileType.NotFound)
+        return Storage().exists(f"{self.path}/{name}")
 
     def _read(self, name: str) -> str:
-        with self._files.open_input_stream(f"{self._root}/{name}") as stream:
-            return bytes(stream.read()).decode()
+        with whole(f"{self.path}/{name}"):
+            return Storage().read_text(f"{self.path}/{name}")
 
-    def _table(self, name: str) -> ds.Dataset:
-        return ds.dataset(f"{self._root}/{name}", filesystem=self._files, format="parquet")
+    def _table(self, name: str, condition: ds.Expression | None = None) -> pa.Table:
+        with whole(f"{self.path}/{name}"):
+            table = ds.dataset(f"{self._root}/{name}", filesystem=self._files, format="parquet")
+            if not table.files:
+                raise FileNotFoundError("it has no file")
+            return table.to_table(filter=condition)
 
     def _list(self, name: str) -> list[str]:
         """Return the data files of a folder."""

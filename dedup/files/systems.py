@@ -225,6 +225,16 @@ def readable(path: str) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def whole(path: str) -> Iterator[None]:
+    """Turn the error of a reader of what a run has written into a StorageError that names the path."""
+    try:
+        yield
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
+        rule = f"must be as the run has left it ({find_reason(error)})"
+        raise StorageError(f"{redact(path)}: {rule}; bring it back, or make the output again") from error
+
+
 def is_of_system(error: Exception) -> bool:
     """Tell whether a file system refused to read, rather than gave bytes that a reader of the format refused."""
     return isinstance(error, OSError) and (error.errno is not None or STORE_SAYS.search(str(error)) is not None)

@@ -23,7 +23,7 @@ from dedup.explain.result import PublishedOutput
 from dedup.files.formats.format import Edits, InputFile, Rows
 from dedup.files.listing import list_files
 from dedup.files.storage import CURRENT, MARK, VERSION, Storage, find_result
-from dedup.files.systems import absolute, redact
+from dedup.files.systems import absolute, redact, whole
 from dedup.informing import Inform
 from dedup.report.build import to_json
 from dedup.report.page import to_html
@@ -149,7 +149,7 @@ class Erasing:
                 self.storage.delete(f"{output}/{entry.path}")
 
     def _clean_table(self, name: str, path: str) -> None:
-        with self.storage.open(path) as stream:
+        with whole(path), self.storage.open(path) as stream:
             table = pq.read_table(stream)
         cleaned = self.clean_rows(name, table)
         if cleaned is not table:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from dedup.errors import ConfigError, StorageError
 from dedup.files.storage import Storage, find_result
+from dedup.files.systems import whole
 from dedup.kernels.sets.exact import take
 from dedup.kernels.sets.sketch import ShingleSample, Sketch, Sketcher, compare
 from dedup.layers.near.signing import to_sets
@@ -92,7 +93,7 @@ def _open(storage: Storage, name: str, path: str) -> tuple[dict[str, Any], Sketc
         return _sketch_store(Snapshot.open(Tables(path)))
     sketches = Sketches()
     for file in _list_files(storage, path):
-        with storage.open(file) as stream:
+        with whole(file), storage.open(file) as stream:
             rows = pq.read_table(stream)
         if not {*SKETCH.names} <= {*rows.column_names}:
             raise StorageError(f"overlap: {path} must be an output, a store or a sketch (it has columns of others)")

@@ -134,12 +134,13 @@ class ColumnarFormat(RowFormat):
 
     def find_rows(self, file: InputFile, part: FilePart, column: str, values: pa.Array) -> Rows:
         """See `Format.find_rows`."""
-        opened, first = self._open(file), part.first_row
-        found = []
-        for batch in opened.read(_list_units(opened, part), [column]):
-            held = pc.is_in(batch[column].cast(values.type), values)
-            found.append(first + np.flatnonzero(held.to_numpy(zero_copy_only=False)))
-            first += batch.num_rows
+        first, found = part.first_row, []
+        with damaged(file):
+            opened = self._open(file)
+            for batch in opened.read(_list_units(opened, part), [column]):
+                held = pc.is_in(batch[column].cast(values.type), values)
+                found.append(first + np.flatnonzero(held.to_numpy(zero_copy_only=False)))
+                first += batch.num_rows
         return np.concatenate([np.empty(0, np.int64), *found])
 
     def rewrite(self, file: InputFile, edits: Edits, kept: OutputFile, removed: OutputFile | None) -> FileCounts:
