@@ -78,9 +78,10 @@ class Tables:
         log = self.log
         if is_local(self.path):
             folder = Path(resolve(self.path)[1])
-            folder.mkdir(parents=True, exist_ok=True)
-            with narrow(self.path):
-                (folder / name).mkdir(exist_ok=True)
+            with readable(self.path):
+                folder.mkdir(parents=True, exist_ok=True)
+                with narrow(self.path):
+                    (folder / name).mkdir(exist_ok=True)
         log.create(name, schema)
 
     def write(self, name: str, segment: str, layout: Layout, parts: Iterable[pa.Table]) -> list[File]:

@@ -312,6 +312,16 @@ def test_a_store_where_others_read_or_write_is_refused_and_nothing_is_written(tm
     assert source in map(str, before)
 
 
+def test_a_store_that_cannot_be_made_is_named(place, capsys):
+    (place.folder / "file").touch()
+    place.store = place.folder / "file" / "store"
+
+    assert place.add("a", numbered(TEXTS[:20])) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert said == f"dedup: {place.store}: must be a path that can be read and written (Not a directory)"
+    assert not (place.folder / "out-a").exists()
+
+
 def test_a_store_that_another_writer_is_about_to_make_is_none_yet(place):
     (place.store / "batches" / "_delta_log").mkdir(parents=True)
 
