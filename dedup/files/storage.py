@@ -92,7 +92,7 @@ def find_result(storage: OutputStorage, output: str) -> str:
 
 
 class OutputFile(io.RawIOBase):
-    """File being written, whose errors name the final file; closing it closes nothing beneath."""
+    """File being written, whose errors name it, or where it is gathered; closing it closes nothing beneath."""
 
     def __init__(self, stream: IO[bytes], path: str) -> None:
         self._stream = stream
@@ -276,11 +276,18 @@ class Storage:
                     stream.close()
                     temporary.replace(place)
             return
-        with tempfile.TemporaryFile() as stream:
-            yield OutputFile(stream, path)
-            stream.seek(0)
+        with readable(path):
+            stream = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, whatever could not be flushed
+        try:
+            yield OutputFile(stream, tempfile.gettempdir())
+            with readable(tempfile.gettempdir()):
+                stream.seek(0)
             with readable(path), system.open_output_stream(place, compression=None) as target:
                 shutil.copyfileobj(stream, target, COPY_BYTES)
+        finally:
+            # As of `_temporary`.
+            with contextlib.suppress(OSError):
+                stream.close()
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file byte for byte, over an existing one."""

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,6 +141,20 @@ def test_a_full_device_is_named_as_the_output_it_is(tmp_path):
 
     with pytest.raises(StorageError, match="kept"):
         write(source, 0, np.array([0]), kept_folder=str(tmp_path / "kept"))
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_full_disk_on_which_an_object_is_gathered_is_named_and_leaves_what_was_there(bucket, monkeypatch, size):
+    STORAGE.write_text(f"{bucket}/full/a", "old")
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "w+b"))  # noqa: PTH123, SIM115 - as there
+
+    def fail():
+        with STORAGE.create(f"{bucket}/full/a") as stream:
+            stream.write(bytes(size))
+
+    with pytest.raises(StorageError, match=f"^no space is left on the disk of {tempfile.gettempdir()}; make some"):
+        fail()
+    assert STORAGE.read_text(f"{bucket}/full/a") == "old"
 
 
 def test_a_file_that_changed_since_it_was_listed_is_not_written(tmp_path):
