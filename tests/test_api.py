@@ -272,6 +272,7 @@ def session(spark):
     spark.conf.set(running.COMPILED, "1")
     spark.conf.set(running.WHOLE_STAGE, "false")
     spark.conf.set(sessions.LARGE_TYPES, "true")
+    spark.conf.set(sessions.GROUP_COLUMNS, "false")
     most = spark.conf.get(sessions.MOST_ROWS)
     spark.conf.set(sessions.MOST_ROWS, "0")
     spark.range(3).cache().count()
@@ -280,6 +281,7 @@ def session(spark):
     spark.conf.set("spark.sql.shuffle.partitions", "3")
     spark.conf.set(running.COMPILED, before)
     spark.conf.unset(sessions.LARGE_TYPES)
+    spark.conf.unset(sessions.GROUP_COLUMNS)
     spark.conf.set(sessions.MOST_ROWS, most)
 
 

@@ -41,6 +41,7 @@ GRAPHFRAME = "org/graphframes/GraphFrame.class"
 ADAPTIVE = "spark.sql.adaptive.enabled"
 LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+GROUP_COLUMNS = "spark.sql.retainGroupColumns"
 LONGEST, MOST_LETTERS = "spark.sql.maxMetadataStringLength", str(1 << 30)
 """Setting of how much a plan tells of the paths it reads, and a value with which it tells all."""
 PLUGINS = "spark.connect.extensions.relation.classes"
@@ -327,8 +328,12 @@ def restored(spark: SparkSession, *names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def suited(spark: SparkSession, *names: str) -> Iterator[None]:
-    """Let rows come to workers with offsets of 32 bits, in limited batches; give these settings and others back."""
+    """Let rows come to workers with offsets of 32 bits, in limited batches, and groups with the columns they are of.
+
+    These settings and others are given back.
+    """
     changed = {LARGE_TYPES: "false"} if str(spark.conf.get(LARGE_TYPES, None)).lower() == "true" else {}
+    changed |= {GROUP_COLUMNS: "true"} if str(spark.conf.get(GROUP_COLUMNS, None)).lower() == "false" else {}
     # Python's side of Spark takes none where the JVM's takes no limit.
     changed |= {MOST_ROWS: "10000"} if int(spark.conf.get(MOST_ROWS, None) or 1) < 1 else {}
     with restored(spark, *names, *changed):
