@@ -137,7 +137,8 @@ class Rows:
         spans: DataFrame | None,
     ) -> DataFrame:
         """See `Corpus.leave`: doc_id, whether it is gone, and its spans."""
-        cuts = "array<struct<begin:bigint,end:bigint>>"
+        # Quoted, as ANSI reserves "end".
+        cuts = "array<struct<`begin`:bigint,`end`:bigint>>"
         found = self.documents.sparkSession.createDataFrame([], f"doc_id long, gone boolean, cuts {cuts}")
         if removals is not None:
             gone = removals.select(

@@ -26,7 +26,7 @@ from dedup.engine.sessions import restored
 from dedup.errors import DataError, SchemaError
 from dedup.run.faults import recognise
 from dedup.run.session import WHOLE_STAGE
-from tests.engine.tables import make_register, rows, signed
+from tests.engine.tables import make_register, rows, settings, signed
 
 FACTORY = "spark.sql.codegen.factoryMode"
 
@@ -288,6 +288,17 @@ def test_ids_of_one_hash_get_document_ids_of_their_own(spark):
     assert rows(found.select("doc_id", "id")) == sorted(expected, key=repr)
     with pytest.raises(DataError, match="id 'right' has the 64-bit hash of another id"):
         Rows(documents=register).rename(renamed)
+
+
+def test_what_is_left_is_noted_where_ansi_reserves_words(spark):
+    register = make_register(spark, [(1, "a"), (2, "b")], pa.string())
+    gone = spark.createDataFrame([(1,)], "doc_id long")
+    cut = spark.createDataFrame([(2, 3, 5)], "doc_id long, `begin` long, `end` long")
+
+    with settings(spark, **dict.fromkeys(("spark.sql.ansi.enabled", "spark.sql.ansi.enforceReservedKeywords"), "true")):
+        left = Rows(documents=register).leave(register, gone, cut)
+
+    assert rows(left) == [(1, True, []), (2, False, [(3, 5)])]
 
 
 def test_equal_rows_are_no_fault_without_an_id_column(spark):
