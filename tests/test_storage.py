@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.table import end
@@ -246,6 +247,22 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers)
         assert (table.count, table.frame.count()) == (1000, 1000)
         assert len(made) == min(times, len(HARMS)) + 1
     assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("by_workers", [False, True])
+def test_a_whole_table_whose_columns_hold_no_null_is_not_made_again(spark, enter, output, caplog, by_workers):
+    numbers = spark.range(3).select("id", F.array("id").alias("ids"))
+    workspace = enter(output)
+    workspace.open(IDENTITY, overwrite=False)
+
+    for _ in range(2):
+        table = WorkspaceTables(spark, workspace, by_workers=by_workers)(
+            "numbers", numbers.schema, partial(end, numbers)
+        )
+
+    assert sorted(table.frame.collect()) == [(number, [number]) for number in range(3)]
+    assert caplog.messages == []
 
 
 @pytest.mark.classic

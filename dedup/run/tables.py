@@ -119,7 +119,8 @@ class WorkspaceTables:
         if files == []:
             return True
         try:
-            if self._read(name, files).schema != schema:
+            # Spark reads any column of a file as one that may hold null.
+            if self._read(name, files).schema != schema.toNullable():
                 return False
             table = self._read(name, files, schema).observe(observation, F.count(F.lit(1)).alias("rows"))
             table.write.format("noop").mode("overwrite").save()
