@@ -68,6 +68,10 @@ class Job:
         self.check_rows()
         if not config.input.source_column and any(entry.startswith("source:") for entry in config.keep.order):
             raise ConfigError("keep.order: source:... needs input.source_column, which is empty")
+        if not config.input.source_column and config.limits.per_source:
+            raise ConfigError(
+                f"limits.per_source: needs input.source_column, which is empty (got {config.limits.per_source})"
+            )
         if config.profile and config.evaluation.labeled_pairs:
             raise ConfigError(
                 "evaluation.labeled_pairs: must be empty where there are profiles, which find pairs of their own "
@@ -110,7 +114,8 @@ class Job:
         for setting, is_wanted in wants.items():
             if is_wanted and not self.has_table:
                 path = redact(next(iter(self.inputs), "PATH"))
-                raise ConfigError(f"{setting} needs a table: --table 'parquet.`{path}`' in place of --input")
+                named = f"--table 'parquet.`{path}`' (or orc, json, csv)"
+                raise ConfigError(f"{setting} needs a table: {named} in place of --input")
 
 
 def _warn_of_recall(config: Config, where: str) -> None:

@@ -67,6 +67,11 @@ def check_layers(config: Config) -> None:
             known = ", ".join(name for name in LAYERS if not load_layer(name).reads_texts)
             cause = 'shingles.unit = "set"' if config.shingles.has_sets else "input.columns"
             raise ConfigError(f'layers: must be some of {known} with {cause} (got "{layer.name}")')
+    if config.keep.drop == "all" and not any(layer.copies_kind for layer in load_layers(config)):
+        raise ConfigError(
+            'keep.drop: "all" needs one of the layers url, exact and near, which find documents alike '
+            f"(got layers = {list(config.layers)})"
+        )
     if config.keep.copies != 1 and config.output.mode != "weights" and NEAR not in config.layers:
         raise ConfigError('keep.copies: needs the layer near, whose documents it keeps, or output.mode = "weights"')
     if config.evaluation.labeled_pairs and not {NEAR, "semantic"} & {*config.layers}:
