@@ -156,13 +156,14 @@ class State:
         if not self.number:
             return
         self.check_kept()
-        own = HashSpec(**self.spec)
-        for name, (theirs, mine) in own.difference(spec).items():
-            raise ConfigError(f"--store: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
+        # The threshold first, from which bands and rows follow.
         for name, mine in choose_deciding(config).items():
             theirs = {**UNSAID, **self.settings}.get(name, mine)
             if theirs != mine:
                 raise ConfigError(f"--store: {name} must be {theirs!r}, as in the store (got {mine!r})")
+        own = HashSpec(**self.spec)
+        for name, (theirs, mine) in own.difference(spec).items():
+            raise ConfigError(f"--store: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
         if str(id_type) != self.id_type:
             raise ConfigError(f"--store: ids must be of type {self.id_type}, as in the store (got {id_type})")
 

@@ -147,7 +147,7 @@ def test_ids_that_the_store_has_are_refused_by_name(grown, capsys):
     ("options", "message"),
     [
         (["--set", "shingles.shingle_size=4"], "hash specification: shingle_size must be 5, as in the store (got 4)"),
-        (["--set", "threshold=0.7"], "hash specification: bands must be 21, as in the store"),
+        (["--set", "threshold=0.7"], "--store: threshold must be 0.8, as in the store (got 0.7)"),
         (["--set", "buckets.max_bucket=9"], "buckets.max_bucket must be 150, as in the store (got 9)"),
         (["--set", "limits.per_source=1"], "limits.per_source works in single runs only"),
         (["--set", "mode=exact"], 'needs mode = "lsh"'),
