@@ -207,7 +207,7 @@ def read_rows(tables: Tables, version: int | None = None, *, newest: bool = Fals
     table = tables.open(BATCHES, version)
     files, parts = list_named(table), [STATES.empty_table()]
     for file in files[-1:] if newest else files:
-        with tables.read(BATCHES, file) as found:
+        with tables.read(BATCHES, file, verifies=True) as found:
             parts.append(found.read())
     return pa.concat_tables(parts).sort_by("number"), int(table.version())
 

@@ -101,7 +101,7 @@ class Tables:
                 if writer is None:
                     with narrow(self.path):
                         stream = stack.enter_context(self.storage.create(self._locate(name, path)))
-                    writer = pq.ParquetWriter(stream, layout.schema, **layout.encoding)
+                    writer = pq.ParquetWriter(stream, layout.schema, write_page_checksum=True, **layout.encoding)
                 firsts.append(taken[layout.key].to_numpy()[:: layout.group])
                 if layout.apart:
                     own = pc.binary_length(taken[layout.apart]).to_numpy()
@@ -148,7 +148,7 @@ class Tables:
         """
         path = f"{number:09}-{secrets.token_hex(4)}.parquet"
         with narrow(self.path), self.storage.create(f"{self.path}/{BATCHES}/{path}") as stream:
-            pq.write_table(rows, stream, compression="zstd")
+            pq.write_table(rows, stream, compression="zstd", write_page_checksum=True)
         size = self.storage.size(f"{self.path}/{BATCHES}/{path}")
         try:
             added = File(path=path, size=size, segment="", rows=rows.num_rows)
@@ -163,9 +163,20 @@ class Tables:
 
     @contextlib.contextmanager
     def read(
-        self, name: str, file: File, footer: pq.FileMetaData | None = None, as_dictionary: Sequence[str] = ()
+        self,
+        name: str,
+        file: File,
+        footer: pq.FileMetaData | None = None,
+        as_dictionary: Sequence[str] = (),
+        *,
+        verifies: bool = False,
     ) -> Iterator[pq.ParquetFile]:
         """Open a file; one of many groups has a long footer, which need not be read again.
+
+        Parameters
+        ----------
+        verifies
+            Whether what is read is held against the checksums of its pages, which files of earlier releases lack.
 
         Raises
         ------
@@ -178,7 +189,11 @@ class Tables:
                 self.storage.open(path) as stream,
                 # Ahead of time, by other threads, is worth it where each request takes long.
                 pq.ParquetFile(
-                    stream, metadata=footer, pre_buffer=not is_local(self.path), read_dictionary=as_dictionary
+                    stream,
+                    metadata=footer,
+                    pre_buffer=not is_local(self.path),
+                    read_dictionary=as_dictionary,
+                    page_checksum_verification=verifies,
                 ) as found,
             ):
                 yield found

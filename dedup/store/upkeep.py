@@ -228,13 +228,15 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
 
 
 def _is_whole(tables: Tables, name: str, file: File) -> bool:
-    """Tell whether a file is there, of its size, and can be opened."""
+    """Tell whether a file is there, of its size, and can be read to the end, checksums included."""
     entry = tables.storage.look(f"{tables.path}/{name}/{file.path}")
     if entry is None or entry.size != file.size:
         return False
     try:
-        with tables.read(name, file) as found:
-            return bool(found.metadata.num_rows == file.rows)
+        with tables.read(name, file, verifies=True) as found:
+            groups = range(found.metadata.num_row_groups)
+            rows: int = sum(found.read_row_group(group, use_threads=False).num_rows for group in groups)
+            return rows == file.rows
     except Damaged:
         return False
 
