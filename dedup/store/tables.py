@@ -200,7 +200,7 @@ class Tables:
         except MemoryError:
             # Arrow's is one of its exceptions too, and the file is none the worse.
             raise
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             if is_of_system(error):
                 with readable(path):
                     raise

@@ -216,14 +216,18 @@ def test_missing_and_damaged_files_are_told(tables, monkeypatch):
     assert ["is missing or damaged" in each.what for each in check(tables, mend=True)] == [True]
 
 
-@pytest.mark.parametrize("part", ["head", "middle"])
+@pytest.mark.parametrize("part", ["head", "middle", "name"])
 def test_a_damaged_file_is_named_by_whatever_reads_it(tables, tmp_path, capsys, part):
     snapshot = Snapshot(tables=tables, state=read_state(tables))
     path = Path(tables.path, "documents", snapshot.list_files("documents")[0].path)
     content = path.read_bytes()
-    path.write_bytes(
-        content[:100] if part == "head" else content[:4] + bytes(len(content) // 2) + content[-len(content) // 2 :]
-    )
+    harmed = {
+        "head": content[:100],
+        "middle": content[:4] + bytes(len(content) // 2) + content[-len(content) // 2 :],
+        # Of a column, in the footer.
+        "name": content.replace(b"doc_id", b"doc_ie"),
+    }
+    path.write_bytes(harmed[part])
     (tmp_path / "ids").write_text(f"{ROWS[0].id}\n", "utf-8")
 
     assert cli.main(["delete", tables.path, "--ids", str(tmp_path / "ids")]) == 2
