@@ -24,6 +24,7 @@ from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import MARK, Workspace
 from dedup.settings.files import load_config
 from tests.damage import flip
+from tests.engine.tables import settings
 
 IDENTITY = {"version": "1", "settings": {"threshold": 0.8}, "input files": ["a", "b"]}
 NUMBERS = T.StructType().add("number", T.LongType())
@@ -95,11 +96,13 @@ def test_malformed_records_of_a_table_end_the_job_by_name(spark, tmp_path):
         run(spark, Job(inputs=[], output=f"{tmp_path}/out", config=load_config(settings=names)))
 
 
-def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark, tmp_path):
+@pytest.mark.parametrize("readers", ["csv", ""], ids=["first version", "second version"])
+def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark, tmp_path, readers):
     name = f"csv.`{tmp_path}/in`"
 
     def tell():
-        return fingerprint(load_table(spark, name), name)
+        with settings(spark, **{"spark.sql.sources.useV1SourceList": readers}):
+            return fingerprint(load_table(spark, name), name)
 
     place(tmp_path, "in/a.csv", "in/sub/b.csv")
     for file in tmp_path.rglob("*.csv"):

@@ -289,9 +289,13 @@ def list_files(table: DataFrame) -> list[tuple[str, int, int]]:
     if is_connect(table.sparkSession):
         entries = [(path, Storage().look(path)) for path in table.inputFiles()]
         return sorted((path, entry.size, entry.changed) for path, entry in entries if entry is not None)
+    leaf: Any = table._jdf.queryExecution().analyzed().collectLeaves().apply(0)  # noqa: SLF001 - as above
+    try:
+        index = leaf.relation().location()
+    except Py4JError:  # of the second version of Spark's readers, as in _ROOTS
+        index = leaf.table().fileIndex()
     # One call for all files: their FileStatus objects one by one would cost a millisecond each.
-    plan: Any = table._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
-    statuses = plan.collectLeaves().apply(0).relation().location().allFiles()
+    statuses = index.allFiles()
     files = sorted(
         (match["path"], int(match["length"]), int(match["changed"]))
         for match in FILE_STATUS.finditer(statuses.mkString("\n"))
