@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.cli import main
+from dedup.engine.sessions import MOST_ROWS
 from dedup.evaluate.dispatch import evaluate
 from dedup.run.session import ROOT
+from tests.engine.tables import settings
 from tests.test_jobs import ROWS, assert_mistake
 from tests.test_jobs import start as start_any
 
@@ -81,10 +83,13 @@ def test_a_table_is_evaluated_as_its_files_are(call, spark, monkeypatch, tmp_pat
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "in.parquet")
     monkeypatch.setattr("dedup.cli.evaluate._evaluate_on_spark", partial(evaluate, spark))
 
-    told = [
-        call(*source, "--id-column", "id", "--exact").stdout
-        for source in (("--table", f"parquet.`{tmp_path}/in.parquet`"), ("--input", str(tmp_path / "in.parquet")))
-    ]
+    # As a session may have it, which takes no limit of rows.
+    with settings(spark, **{MOST_ROWS: 0}):
+        told = [
+            call(*source, "--id-column", "id", "--exact", "--sample", "2").stdout
+            for source in (("--table", f"parquet.`{tmp_path}/in.parquet`"), ("--input", str(tmp_path / "in.parquet")))
+        ]
+        assert spark.conf.get(MOST_ROWS) == "0"
 
     lines = [[line for line in each.splitlines() if "sample seconds" not in line] for each in told]
     assert "an edge" in told[0]

@@ -39,7 +39,7 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
     from py4j.protocol import Py4JError  # noqa: PLC0415 - what needs no Spark starts without it
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
-    from dedup.engine.sessions import is_stopped  # noqa: PLC0415 - as above
+    from dedup.engine.sessions import is_stopped, suited  # noqa: PLC0415 - as above
     from dedup.engine.tasks import Tasks  # noqa: PLC0415 - as above
     from dedup.evaluate.rows import RowCorpus  # noqa: PLC0415 - as above
     from dedup.run.faults import recognise  # noqa: PLC0415 - as above
@@ -48,10 +48,11 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
     storage, job = open_storage(spark), _ask(question)
     target = check_target(storage, question)
     try:
-        corpus: SampledCorpus = (
-            RowCorpus.open(spark, job.config) if job.has_table else FileCorpus.open(job, partial(Tasks, spark))
-        )
-        return answer(corpus, storage, question, target)
+        with suited(spark):
+            corpus: SampledCorpus = (
+                RowCorpus.open(spark, job.config) if job.has_table else FileCorpus.open(job, partial(Tasks, spark))
+            )
+            return answer(corpus, storage, question, target)
     except (PySparkException, Py4JError) as error:
         known = recognise(error)
         if known is None or is_stopped(spark):
