@@ -13,6 +13,7 @@ import pytest
 
 from dedup.cli import main
 from dedup.engine.sessions import MOST_ROWS
+from dedup.errors import DedupError
 from dedup.evaluate.dispatch import evaluate
 from dedup.run.session import ROOT
 from tests.engine.tables import settings
@@ -116,6 +117,16 @@ def test_the_second_setting_is_its_own_beside_options_of_the_first(call, tmp_pat
         ),
         "--against: shingles.shingle_size must be that of the first",
     )
+
+
+@pytest.mark.parametrize(("table", "is_delta"), [("Delta.`/data/pages`", True), ("db.delta", False)])
+def test_spark_is_started_with_delta_lake_for_its_tables(call, monkeypatch, table, is_delta):
+    def refuse(*, with_delta):
+        raise DedupError(f"with Delta Lake: {with_delta}")
+
+    monkeypatch.setattr("dedup.run.session.open_session", refuse)
+
+    assert_mistake(call("--table", table, "--exact"), f"with Delta Lake: {is_delta}")
 
 
 def test_spark_is_started_where_it_is_asked_for(tmp_path):

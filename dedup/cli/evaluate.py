@@ -51,7 +51,7 @@ def _evaluate_on_spark(question: "EvaluationQuestion") -> dict[str, Any]:
     check_extra("engine spark", "spark")
     from dedup.run.session import close_session, open_session  # noqa: PLC0415 - as below
 
-    spark = open_session()
+    spark = open_session(with_delta=question.config.input.table.lower().startswith("delta."))
     try:
         return evaluate(spark, question)
     finally:
