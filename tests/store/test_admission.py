@@ -181,6 +181,18 @@ def test_copies_of_a_document_that_was_deleted_meanwhile_are_those_of_the_first_
         assert admit(each, [Row(10, TEXTS[1])]) == before == [Verdict(10, 1, 1.0, unsure=False)]
 
 
+def test_a_text_that_a_batch_brought_meanwhile_goes_and_one_like_it_stays(tables):
+    words = " ".join(f"word{number}" for number in range(60))
+    admission = open_(tables)
+    add(tables, "second", [Row(20, "new words"), Row(21, words)], SEARCH)
+    assert [each.of for each in admit(admission, [Row(10, "new words"), Row(11, f"{words} end")])] == [None, None]
+    take_admitted(tables)
+    assert {row["doc_id"]: row["kept"] for row in read_members(tables) if row["doc_id"] in {10, 11}} == {
+        10: False,
+        11: True,
+    }
+
+
 def test_without_ids_a_text_is_its_own(tables):
     admission = open_(tables)
     [[one, other, again, empty, nothing]] = admission.admit(
