@@ -332,6 +332,10 @@ def _entry(info: fs.FileInfo, path: str) -> Entry:
     return Entry(path=path, is_folder=is_folder, size=info.size or 0, changed=changed, is_special=is_special)
 
 
+UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.tmp")
+"""Name of a file that was being written when its process was killed."""
+
+
 @contextlib.contextmanager
 def _temporary(folder: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """Create a file with the permissions of the umask, and delete it if it is still there afterwards."""

@@ -22,7 +22,7 @@ from dedup.errors import DataError
 from dedup.explain.result import PublishedOutput
 from dedup.files.formats.format import Edits, InputFile, Rows
 from dedup.files.listing import list_files
-from dedup.files.storage import CURRENT, MARK, VERSION, Storage, find_result
+from dedup.files.storage import CURRENT, MARK, UNFINISHED, VERSION, Storage, find_result
 from dedup.files.systems import absolute, redact, whole
 from dedup.informing import Inform
 from dedup.report.build import to_json
@@ -139,13 +139,16 @@ class Erasing:
         self.storage.delete(folder)
 
     def _clean_rest(self, output: str) -> None:
-        """Delete unfinished runs of an output, and what is kept for readers of before."""
+        """Delete unfinished runs and files of an output, and what is kept for readers of before."""
         for suffix in (".partial", ".replaced"):
             if self.storage.exists(f"{output}{suffix}/{MARK}"):
                 self.storage.delete(f"{output}{suffix}")
         current = find_result(self.storage, output)
         for entry in self.storage.list(output) if self.storage.exists(f"{output}/{CURRENT}") else ():
             if VERSION.fullmatch(entry.path) and not current.endswith(f"/{entry.path}"):
+                self.storage.delete(f"{output}/{entry.path}")
+        for entry in self.storage.list(output, recursive=True):
+            if UNFINISHED.fullmatch(entry.path.rpartition("/")[2]):
                 self.storage.delete(f"{output}/{entry.path}")
 
     def _clean_table(self, name: str, path: str) -> None:

@@ -241,6 +241,14 @@ def test_outputs_that_were_moved_are_told_and_can_be_given(filled):
     assert not PublishedOutput(f"{folder}/moved").find([rows[1]["id"]])
 
 
+def test_files_that_an_erasure_was_killed_amid_are_gone_after_the_next(tmp_path):
+    rows, store = fill(tmp_path, "jsonl", lambda number: FIRST + number, "filter")
+    left = tmp_path / "out0" / "kept" / ".0123456789abcdef.tmp"
+    left.write_text(rows[0]["text"])
+    store.erase([rows[0]["id"]])
+    assert not left.exists()
+
+
 def test_an_output_that_the_store_knows_can_be_given_from_where_one_is(filled, monkeypatch):
     folder, rows, store = filled
     monkeypatch.chdir(folder)
