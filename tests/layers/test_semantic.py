@@ -14,10 +14,10 @@ from dedup.cli import explain as explain_cli
 from dedup.errors import ConfigError, DataError, SchemaError
 from dedup.informing import Inform
 from dedup.kernels.election import ElectionPolicy
-from dedup.kernels.text.facts import read_facts
+from dedup.kernels.text.facts import are_exchanged, read_facts
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.near.election import Election
-from dedup.layers.semantic import cells, encoding
+from dedup.layers.semantic import cells, encoding, verification
 from dedup.layers.semantic.semantic import Semantic, SemanticLayer
 from dedup.layers.semantic.verification import GUARDS
 from dedup.run.job import Job
@@ -198,6 +198,18 @@ def test_many_copies_of_a_vector_are_no_square_of_edges():
 
     assert found.cosines.num_rows == sum(min(5, 59 - place) for place in range(60))
     assert found.details["uncompared"] == {"pairs_at_most": 60 * 59 // 2 - found.cosines.num_rows}
+
+
+def test_copies_of_two_texts_are_held_against_each_other_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(verification, "are_exchanged", lambda *texts: calls.append(texts) or are_exchanged(*texts))
+    texts = ["the plan for a bridge was approved", "approval came for a bridge that is new"]
+    documents = [(number, texts[number % 2]) for number in range(60)]
+
+    found = make_layer().find(TinyEngine(documents, size=100, vectors=[[1.0, 2.0]] * 60))
+
+    assert found.cosines.num_rows == 60 * 59 // 2
+    assert len(calls) < 60
 
 
 FAULTS = [

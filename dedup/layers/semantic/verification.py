@@ -99,6 +99,8 @@ class ReadDocuments(NamedTuple):
     """uint8 [n, KINDS, FACT_BYTES]."""
     hashes: Mapping[str, Sequence[Hashes]]
     """Hashes of the names, openers and tokens of each."""
+    contents: Integers
+    """Number of each that those of equal hashes share."""
 
 
 def read_texts(
@@ -159,7 +161,10 @@ def verify(threshold: float, guards: Guards, *, every: bool = False) -> Comparis
 def _prepare(documents: pa.Table) -> ReadDocuments:
     vectors, facts = to_matrix(documents["values"]), to_matrix(documents["facts"], "u1")
     hashes = {name: [np.frombuffer(each.as_buffer(), "<u8") for each in documents[name]] for name in HASHED}
-    return ReadDocuments(vectors, facts.reshape(len(facts), len(KINDS), FACT_BYTES), hashes)
+    known: dict[tuple[bytes, ...], int] = {}
+    numbers = [known.setdefault((*map(bytes, each),), len(known)) for each in zip(*hashes.values(), strict=True)]
+    contents = np.array(numbers, dtype=np.int64)
+    return ReadDocuments(vectors, facts.reshape(len(facts), len(KINDS), FACT_BYTES), hashes, contents)
 
 
 def _verify(
@@ -197,8 +202,11 @@ def _differ(
 ) -> Flags:
     if guard in of_pairs:
         hashed = [*zip(*(read.hashes[name] for name in HASHED), strict=True)]
-        ends = zip(left.tolist(), right.tolist(), strict=True)
-        return np.array([of_pairs[guard](hashed[a], hashed[b]) for a, b in ends], dtype=bool)
+        # Copies of two texts make many pairs, of which a guard says the same.
+        pairs = read.contents[left] * read.contents.size + read.contents[right]
+        _, first, again = np.unique(pairs, return_index=True, return_inverse=True)
+        ends = zip(left[first].tolist(), right[first].tolist(), strict=True)
+        return np.array([of_pairs[guard](hashed[a], hashed[b]) for a, b in ends], dtype=bool)[again]
     kind = KINDS.index(guard)
     found: Flags = (read.facts[left, kind] != read.facts[right, kind]).any(axis=1)
     return found
