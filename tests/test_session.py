@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,8 @@ from pyspark.sql import functions as F
 
 from dedup.engine.exchange import WAVES
 from dedup.engine.sessions import LARGE_TYPES, count_cores, suited
-from dedup.run import shortcuts
+from dedup.errors import DedupError
+from dedup.run import session, shortcuts
 from dedup.run.distributed import SPLIT_BYTES, join_partitions
 from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _fork_workers, _has_package, read_conf, suit_session
 from tests.engine.tables import settings
@@ -124,6 +126,26 @@ def test_both_files_are_there_and_no_key_stands_twice_in_one():
     for conf in CONFS:
         lines = [line for line in conf.read_text("utf-8").splitlines() if line and not line.startswith("#")]
         assert len(lines) == len(read_conf(conf))
+
+
+def test_signals_wait_until_the_jvm_is_there_to_end_with_this_process(monkeypatch):
+    came = []
+
+    def start(_conf):
+        signal.raise_signal(signal.SIGTERM)
+        assert came == []
+        raise PySparkException("no matter")
+
+    handler = signal.signal(signal.SIGTERM, lambda *_: came.append("a signal"))
+    try:
+        monkeypatch.setattr(session.SparkContext, "getOrCreate", start)
+        with pytest.raises(DedupError, match="Spark did not start: no matter"):
+            session._start(with_delta=False)
+        assert came == ["a signal"]
+        signal.raise_signal(signal.SIGTERM)
+        assert came == ["a signal"] * 2
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.mark.parametrize(("partitions", "size", "left"), [(500, 0, "least"), (500, 100 * SPLIT_BYTES, 100), (3, 0, 3)])

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import zipfile
@@ -14,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError, Popen, TimeoutExpired, run
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import IO, Any, NamedTuple
 
 import pyspark
@@ -263,7 +264,8 @@ def _start(*, with_delta: bool) -> SparkSession:
     conf = SparkConf().setAppName("dedup").setAll([*settings.items()])
     try:
         with _silenced_stderr():
-            context = SparkContext.getOrCreate(conf)
+            with _deferred():
+                context = SparkContext.getOrCreate(conf)
             # Loading SQL takes two seconds of one core.
             Thread(target=_fork_workers, args=(context,), name="forking", daemon=True).start()
             return SparkSession.builder.getOrCreate()
@@ -304,6 +306,23 @@ def _find_java() -> int | None:
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
     return int(found[1]) if found else None
+
+
+@contextlib.contextmanager
+def _deferred() -> Iterator[None]:
+    """Put off what signals ask for: a JVM that starts would not see that this process ends, and stay."""
+    came = list[int]()
+    known = ((each, signal.getsignal(each)) for each in signal.valid_signals() if current_thread() is main_thread())
+    handlers = {each: handler for each, handler in known if callable(handler)}
+    for each in handlers:
+        signal.signal(each, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager
