@@ -335,4 +335,4 @@ def test_a_store_knows_columns(tmp_path, stored):
     assert match.jaccard == 1
     assert all(each.jaccard < 1 for each in swapped)
     with pytest.raises(ConfigError, match="columns must be"):
-        store.add(path, "three", str(tmp_path / "out"), engine="memory", settings=COLUMNS | SURE)
+        store.add(path, "three", str(tmp_path / "out"), engine="memory", settings=given | COLUMNS)
