@@ -24,13 +24,13 @@ from dedup.files.profile_filter import ProfileFilter
 from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
-from dedup.kernels import Integers
+from dedup.kernels import Hashes, Integers
 from dedup.kernels.components import connect
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs.argsort import argsort
 from dedup.kernels.runs.bounds import find_bounds, rank
 from dedup.kernels.runs.membership import FEWER, mark_wanted
-from dedup.kernels.runs.shared import find_shared
+from dedup.kernels.runs.shared import make_marks
 from dedup.kernels.sets.pairs import decode, sort_distinct
 from dedup.tables import arrow
 from dedup.tables.ids import SHOWN, refuse_null
@@ -84,30 +84,27 @@ def _concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     )
 
 
-def _emit(rows: pa.Table, shuffle: Shuffle) -> tuple[pa.Table, int]:
-    """Return the rows that come together, and their number."""
-    if shuffle.emit is None:
-        return rows.select(shuffle.emitted.names), rows.num_rows
-    every = pa.Table.from_batches(shuffle.emit(iter(rows.to_batches())), shuffle.emitted)
-    return every, every.num_rows
+def _emit(rows: pa.Table, shuffle: Shuffle) -> Batches:
+    """Yield the rows that come together."""
+    if shuffle.emit is not None:
+        return shuffle.emit(iter(rows.to_batches()))
+    batches: Batches = iter(rows.select(shuffle.emitted.names).to_batches())
+    return batches
 
 
-def _emit_repeated(rows: pa.Table, shuffle: Shuffle) -> tuple[pa.Table, int]:
-    """Return those whose hash is not unique, emitted twice, so that the others never lie in memory together."""
-    if shuffle.emit is None:
-        every = rows.select(shuffle.emitted.names)
-        shared = find_shared(every[shuffle.by[0]].to_numpy().view(np.uint64))
-        return every.take(pa.array(shared)), every.num_rows
-    batches, emit, key = rows.to_batches(), shuffle.emit, shuffle.by[0]
-    keys = np.concatenate([NO_ROWS, *(each[key].to_numpy() for each in emit(iter(batches)))])
-    shared, count = find_shared(keys.view(np.uint64)), keys.size
-    del keys
-    begin, found = 0, list[pa.RecordBatch]()
-    for each in emit(iter(batches)):
-        first, last = np.searchsorted(shared, [begin, begin + each.num_rows])
-        if last > first:
-            found.append(each.take(pa.array(shared[first:last] - begin)))
-        begin += each.num_rows
+def _emit_repeated(rows: pa.Table, shuffle: Shuffle, expected: float | None) -> tuple[pa.Table, int]:
+    """Return those whose hash is not unique, and the number of all, which never lie in memory together."""
+
+    def hash_rows(batch: pa.RecordBatch) -> Hashes:
+        hashes: Hashes = batch[shuffle.by[0]].to_numpy().view(np.uint64)
+        return hashes
+
+    marks = make_marks(int(expected or sum(batch.num_rows for batch in _emit(rows, shuffle))))
+    count = 0
+    for batch in _emit(rows, shuffle):
+        marks.add(hash_rows(batch))
+        count += batch.num_rows
+    found = [batch.take(pa.array(marks.select(hash_rows(batch)))) for batch in _emit(rows, shuffle)]
     return pa.Table.from_batches(found, shuffle.emitted), count
 
 
@@ -168,9 +165,13 @@ class MemoryEngine:
         self, name: str, rows: pa.Table, shuffle: Shuffle, *, expected: float | None = None, once: bool = False
     ) -> pa.Table:
         """See `Engine.group`."""
-        del name, expected, once
-        check_fits(GROUP_MEMORY * rows.nbytes, free_bytes())
-        every, emitted = _emit_repeated(rows, shuffle) if shuffle.repeated else _emit(rows, shuffle)
+        del name, once
+        if shuffle.repeated:
+            every, emitted = _emit_repeated(rows, shuffle, expected)
+        else:
+            check_fits(GROUP_MEMORY * rows.nbytes, free_bytes())
+            every = pa.Table.from_batches(_emit(rows, shuffle), shuffle.emitted)
+            emitted = every.num_rows
         check_fits(GROUP_MEMORY * every.nbytes, free_bytes())
         if shuffle.in_order:
             every = every.take(pa.array(argsort(every[key].to_numpy() for key in (*shuffle.by, *shuffle.order))))

@@ -83,10 +83,16 @@ class ContainmentLayer(Layer):
         compared with it: so of a chain of inclusions each is compared with its last alone.
         """
         documents, rules = self._shingle(engine), self.choice.rules
-        shared = engine.group("shared", documents, inclusion.COUNT_HOLDERS)
-        ordering = engine.select(documents, *sourced(engine.id_type).names)
+        ranked = self.rank(engine, engine.select(documents, *sourced(engine.id_type).names))
         foreign = list_foreign(engine, documents) if has_foreign(rules) else None
-        return self.search(engine, documents, shared, ordering, fetch=engine.fetch, staying=foreign)[0]
+        shared = engine.group("shared", documents, inclusion.COUNT_HOLDERS)
+        # Shingles, by far the most of each table, are let go as soon as the next has them.
+        documents = engine.select(documents, *arrow.register(engine.id_type).names)
+        prefixes = self.choose_prefixes(engine, shared, ranked)
+        del shared
+        claims = engine.group("claims", prefixes, inclusion.claim_shingles(self.most))
+        del prefixes
+        return self.search(engine, documents, claims, ranked, fetch=engine.fetch, staying=foreign)[0]
 
     def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
         """Search the documents of a batch, and those of earlier ones, which stay, for some that contain them.
@@ -102,7 +108,10 @@ class ContainmentLayer(Layer):
         ordering = past.date(engine, inclusion.TEXTS, documents, earlier)
         later = replace(self, choice=replace(self.choice, rules=(FIRST_COME, *self.choice.rules)))
         fetch = past.open(engine, inclusion.TEXTS)
-        found, edges = later.search(engine, documents, shared, ordering, fetch=fetch, staying=earlier)
+        ranked = later.rank(engine, ordering)
+        prefixes = self.choose_prefixes(engine, shared, ranked)
+        claims = engine.group("claims", prefixes, inclusion.claim_shingles(self.most))
+        found, edges = later.search(engine, documents, claims, ranked, fetch=fetch, staying=earlier)
         assert found.removals is not None
         ends = engine.select(edges, "doc_id", f"{LARGER}doc_id")
         # What an earlier document contains has been told of with the batch that brought the later of both.
@@ -130,25 +139,19 @@ class ContainmentLayer(Layer):
         self,
         engine: Engine[Rows],
         documents: Rows,
-        shared: Rows,
-        ordering: Rows,
+        claims: Rows,
+        ranked: Rows,
         *,
         fetch: Fetch[Rows],
         staying: Rows | None,
     ) -> tuple[Found[Rows], Rows]:
-        """Return what is found of SHARED of documents, and the pairs of which one contains the other.
+        """Return what is found of CLAIMS of documents, and the pairs of which one contains the other.
 
         Parameters
         ----------
-        ordering
-            Columns of `sourced`.
         staying
             Documents that stay whatever contains them; None without any.
         """
-        voters = inclusion.voters(engine.id_type)
-        ranked = rank_documents(engine, ordering, sourced(engine.id_type), self.choice.rules)
-        ranked = engine.map(ranked, partial(inclusion.to_voters, rules=self.choice.rules, schema=voters), voters)
-        claims = self._claim(engine, shared, ranked)
         seekers = engine.group("seekers", claims, inclusion.count_missed(self.most))
         heads = engine.map(claims, inclusion.name_heads, PAIRS, name="heads")
         first = self._compare(engine, "heads", heads, fetch)
@@ -173,12 +176,18 @@ class ContainmentLayer(Layer):
             tallies.append(engine.tally(second))
         return self._elect(engine, documents, edges, seekers, tallies), edges
 
-    def _claim(self, engine: Engine[Rows], shared: Rows, ranked: Rows) -> Rows:
-        """Return CLAIMS of SHARED."""
+    def rank(self, engine: Engine[Rows], ordering: Rows) -> Rows:
+        """Return `voters` of documents with the columns of `sourced`."""
+        voters = inclusion.voters(engine.id_type)
+        ranked = rank_documents(engine, ordering, sourced(engine.id_type), self.choice.rules)
+        return engine.map(ranked, partial(inclusion.to_voters, rules=self.choice.rules, schema=voters), voters)
+
+    def choose_prefixes(self, engine: Engine[Rows], shared: Rows, ranked: Rows) -> Rows:
+        """Return PREFIXES of SHARED."""
         settings = self.settings
         # A rank stands before all shingles of its document.
         ranks = engine.select(ranked, "doc_id", shingle="rank")
-        prefixes = engine.group(
+        return engine.group(
             "prefixes",
             engine.concat(shared, conform_rows(engine, ranks, SHARED, size=0, holders=0)),
             Shuffle(
@@ -187,17 +196,6 @@ class ContainmentLayer(Layer):
                 order=["holders", "shingle"],
                 work=partial(inclusion.choose_prefixes, threshold=settings.threshold, least=settings.min_shingles),
                 schema=inclusion.PREFIXES,
-            ),
-        )
-        return engine.group(
-            "claims",
-            prefixes,
-            Shuffle(
-                emitted=inclusion.PREFIXES,
-                by=["shingle"],
-                order=["turn", "rank"],
-                work=partial(inclusion.claim, most=self.most),
-                schema=inclusion.CLAIMS,
             ),
         )
 

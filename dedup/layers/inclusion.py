@@ -139,6 +139,13 @@ def claim(batches: Batches, *, most: int) -> Batches:
         held, seen, is_told = batch.slice(int(bounds[-2]), most), int(places[-1]) + 1, bool(told[-1])
 
 
+def claim_shingles(most: int) -> Shuffle:
+    """Return the shuffle that makes CLAIMS of PREFIXES: see `claim`."""
+    return Shuffle(
+        emitted=PREFIXES, by=["shingle"], order=["turn", "rank"], work=partial(claim, most=most), schema=CLAIMS
+    )
+
+
 def count_missed(most: int) -> Shuffle:
     """Return the shuffle CLAIMS -> MISSING of the documents that find others."""
     return Shuffle(

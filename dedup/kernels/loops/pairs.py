@@ -8,8 +8,8 @@ from dedup.kernels.loops.compiler import compiled
 
 
 @compiled
-def mark(numbers: Hashes, shift: np.uint64, seen: Hashes, again: Hashes) -> int:
-    """Mark the place of every number, and the places marked twice; return the count of numbers at the latter."""
+def mark(numbers: Hashes, shift: np.uint64, seen: Hashes, again: Hashes) -> None:
+    """Mark the place of every number, and the places marked before."""
     for number in numbers:
         place = number >> shift
         bit = np.uint64(1) << (place & np.uint64(63))
@@ -18,22 +18,18 @@ def mark(numbers: Hashes, shift: np.uint64, seen: Hashes, again: Hashes) -> int:
             again[word] |= bit
         else:
             seen[word] |= bit
-    count = np.uint64(0)
-    for number in numbers:
-        place = number >> shift
-        count += again[place >> np.uint64(6)] >> (place & np.uint64(63)) & np.uint64(1)
-    return int(count)
 
 
 @compiled
-def select(numbers: Hashes, shift: np.uint64, again: Hashes, positions: Integers) -> None:
-    """Fill in the positions of the numbers whose place is marked again."""
+def select(numbers: Hashes, shift: np.uint64, again: Hashes, positions: Integers) -> int:
+    """Fill in the positions of the numbers whose place is marked again; return their count."""
     count = 0
     for position in range(numbers.size):
         place = numbers[position] >> shift
         if again[place >> np.uint64(6)] >> (place & np.uint64(63)) & np.uint64(1):
             positions[count] = position
             count += 1
+    return count
 
 
 @compiled

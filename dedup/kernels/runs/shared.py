@@ -1,4 +1,6 @@
-"""Numbers that occur more than once, found without sorting all."""
+"""Numbers that occur more than once, found without holding all."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,22 +10,39 @@ SPARSITY = 3
 """Bits by which the places of a table outnumber the numbers: one number in ten finds its place taken by another."""
 
 
-def find_shared(numbers: Hashes) -> Integers:
-    """Return the positions of all numbers that occur more than once, and of few others, ascending.
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """Places of numbers, by their leading bits, which those of hashes make random."""
 
-    Parameters
-    ----------
-    numbers : uint64 [n]
-        Hashes: their leading bits are random.
+    shift: np.uint64
+    seen: Hashes
+    """A bit for each place, set where a number was added."""
+    again: Hashes
+    """A bit for each place, set where several were."""
 
-    Returns
-    -------
-    int64 [positions]
-        All shared numbers and, of hashes, at most a tenth of the others.
-    """
-    bits = max(int(numbers.size).bit_length() + SPARSITY, 6)
-    shift = np.uint64(64 - bits)
+    def add(self, numbers: Hashes) -> None:
+        """Mark the places of numbers; uint64 [n]."""
+        loops.pairs.mark(numbers, self.shift, self.seen, self.again)
+
+    def select(self, numbers: Hashes) -> Integers:
+        """Return the positions of those that were added more than once, and of few others, ascending.
+
+        Parameters
+        ----------
+        numbers : uint64 [n]
+            Some of those that were added.
+
+        Returns
+        -------
+        int64 [positions]
+            All shared numbers and, of hashes, at most a tenth of the others.
+        """
+        positions = np.empty(numbers.size, dtype=np.int64)
+        return positions[: loops.pairs.select(numbers, self.shift, self.again, positions)]
+
+
+def make_marks(count: int) -> Marks:
+    """Return places for about so many numbers."""
+    bits = max(count.bit_length() + SPARSITY, 6)
     seen, again = (np.zeros(1 << bits - 6, dtype=np.uint64) for _ in range(2))
-    positions = np.empty(loops.pairs.mark(numbers, shift, seen, again), dtype=np.int64)
-    loops.pairs.select(numbers, shift, again, positions)
-    return positions
+    return Marks(np.uint64(64 - bits), seen, again)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.runs.shared import find_shared
+from dedup.kernels.runs.shared import make_marks
 from dedup.kernels.sets import filters, lsh, pairs
 from tests.strategies import int64s, uint64s
 
@@ -47,7 +47,11 @@ def test_pairs_of_many_batches_are_told_apart(monkeypatch, waiting):
 
 @given(st.lists(uint64s, max_size=60))
 def test_every_number_that_occurs_twice_is_found(numbers):
-    found = find_shared(np.array([spread(number) for number in numbers], dtype=np.uint64)).tolist()
+    every = np.array([spread(number) for number in numbers], dtype=np.uint64)
+    marks = make_marks(len(numbers))
+    for part in np.split(every, [len(numbers) // 2]):
+        marks.add(part)
+    found = marks.select(every).tolist()
 
     assert {place for place, number in enumerate(numbers) if numbers.count(number) > 1} <= set(found)
     assert found == sorted(set(found))
@@ -56,7 +60,9 @@ def test_every_number_that_occurs_twice_is_found(numbers):
 def test_few_numbers_that_occur_once_are_taken_for_others():
     numbers = np.random.default_rng(1).integers(0, 2**64, 10_000, dtype=np.uint64)
 
-    assert find_shared(numbers).size < 1500
+    marks = make_marks(numbers.size)
+    marks.add(numbers)
+    assert marks.select(numbers).size < 1500
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40))
