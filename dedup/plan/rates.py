@@ -14,7 +14,7 @@ class Rates:
     between the two sizes, whose processor seconds are shared out by the seconds of stages (`python -m tests.rates`).
     They are times of a core whose kernels take REFERENCE of `calibrate`, .54 of what those of that run took. Those of
     bands, rows and pairs are older: they choose the signature, which shall not change as the job becomes faster.
-    So is `fixed`; `start` is less what a second daemon of Python workers took, which is no longer started.
+    So is `fixed`; `start` is what is left of runs of 3,000 to 40,000 documents (docs/internals/plan.md).
     """
 
     source: str = "measured on another machine (dedup/plan/rates.py); --calibrate measures this one"
@@ -50,5 +50,5 @@ class Rates:
     """Seconds per window that occurs twice, compared and united: the same page, a corpus of mostly repeated text."""
     fixed: float = 20.0
     """Seconds of a run whatever its size and cores: the JVM and some 40 small jobs."""
-    start: float = 28.0
+    start: float = 17.0
     """Seconds of all cores that are spent meanwhile."""
