@@ -266,9 +266,11 @@ class Service:
         return [{"duplicate": each.duplicate, **each._asdict()} for each in answers]
 
     def _commit(self) -> None:
-        """Admit what waits, up to the most documents of one request."""
-        sizes = accumulate(len(request.texts) for request, _ in self._waiting)
-        count = max(sum(size <= MOST_DOCUMENTS for size in sizes), 1)
+        """Admit what waits, up to the most documents of one request, and as many letters as it may have bytes."""
+        counts = accumulate(len(request.texts) for request, _ in self._waiting)
+        sizes = accumulate(sum(map(len, request.texts)) for request, _ in self._waiting)
+        together = zip(counts, sizes, strict=True)
+        count = max(sum(number <= MOST_DOCUMENTS and size <= MOST_BYTES for number, size in together), 1)
         group, self._waiting = self._waiting[:count], self._waiting[count:]
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._commit)
@@ -278,7 +280,8 @@ class Service:
             self.fault = self.fault or error
             self.end()
             for _, answered in group:
-                answered.set_exception(StorageError(str(error)))
+                if not answered.done():
+                    answered.set_exception(StorageError(str(error)))
             return
         for (_, answered), told in zip(group, answers, strict=True):
             # Whoever asked may have gone.

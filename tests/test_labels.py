@@ -72,6 +72,7 @@ def test_pairs_of_which_the_corpus_lacks_a_document_are_left_out(tmp_path):
     ("file", "error", "words"),
     [
         (("a.csv", "left,right\n1,2\n"), SchemaError, r"--pairs: must have the columns left_id.*\(got left, right\)"),
+        (("a.jsonl", ""), SchemaError, r"--pairs: must have the columns left_id.*\(got none\)"),
         (("a.csv", "left_id,right_id,duplicate\n1,2,perhaps\n"), DataError, r"'duplicate' must be.*\(got 'perhaps'\)"),
         (
             ("a.csv", "left_id,right_id,duplicate\n1,2,true\n2,1,false\n"),

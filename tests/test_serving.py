@@ -157,6 +157,23 @@ def test_a_storage_that_fails_ends_the_service(service, monkeypatch):
     assert (ended, type(service.fault)) == ([1], ZeroDivisionError)
 
 
+def test_requests_of_many_letters_are_groups_of_as_many_as_one_may_have(service, monkeypatch):
+    groups, inner = [], service._admission.admit
+    monkeypatch.setattr(service._admission, "admit", lambda requests: groups.append(len(requests)) or inner(requests))
+    monkeypatch.setattr("dedup.serving.MOST_BYTES", 1000)
+
+    async def ask_all():
+        parts = [
+            bodies(f"{number} " + "word " * letters, first=10 + number)
+            for number, letters in enumerate([90, 90, 90, 180, 1])
+        ]
+        asked = [service._admit(json.dumps(part).encode()) for part in parts]
+        return await asyncio.gather(*asked)
+
+    assert [len(each) for each in asyncio.run(ask_all())] == [1] * 5
+    assert groups == [2, 1, 2]
+
+
 def test_many_requests_are_one_group_and_a_refused_one_harms_no_other(service, monkeypatch):
     groups, inner = [], service._admission.admit
 

@@ -354,7 +354,9 @@ class PublishedOutput:
 
     def _read(self, name: str) -> str:
         with whole(f"{self.path}/{name}"):
-            return Storage().read_text(f"{self.path}/{name}")
+            if not (text := Storage().read_text(f"{self.path}/{name}")):
+                raise ValueError("it is empty")
+            return text
 
     def _table(self, name: str, condition: ds.Expression | None = None) -> pa.Table:
         with whole(f"{self.path}/{name}"):

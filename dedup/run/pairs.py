@@ -50,7 +50,8 @@ def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:
         wrong = [names for names in named or [[]] if any(names.count(name) != 1 for name in ENDS)]
         if wrong:
             raise SchemaError(
-                f"{where}: must have the columns left_id, right_id and perhaps duplicate (got {', '.join(wrong[0])})"
+                f"{where}: must have the columns left_id, right_id and perhaps duplicate "
+                f"(got {', '.join(wrong[0]) or 'none'})"
             )
         pieces = [piece for file in files for piece in file.format.read_values(file, (*ENDS, LABEL))]
     left, right = (_to_ids(_join(pieces, name), name, id_type, where) for name in ENDS)

@@ -184,10 +184,13 @@ def find_where(snapshot: Snapshot, where: Mapping[str, str]) -> list[int | str]:
     Raises
     ------
     ConfigError
-        When it asks for another column.
+        When it asks for another column, or a value is no text.
     """
     if not where or not {*where} <= {"source", "batch"}:
         raise ConfigError(f"where: must ask for source or batch (got {', '.join(where) or 'nothing'})")
+    for name, value in where.items():
+        if not isinstance(value, str):
+            raise ConfigError(f"where: {name} must be a string (got {value!r})")
     rows = snapshot.read("documents", ["id", *where])
     for name, value in where.items():
         rows = rows.filter(pc.equal(rows[name], value))

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.errors import DataError
+from dedup.errors import ConfigError, DataError
 from dedup.files.formats.json_line import mend
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.rules import Range
 from dedup.store.arrays import distinct, list_ranges
 from dedup.store.links import Links, find_links
 from dedup.store.rereading import load_contract
@@ -20,6 +21,7 @@ from dedup.store.schemas import LATER, NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.store.tables import Tables
 
+SHARE = Range(0, 1, above=True)
 TOGETHER = 10_000
 """Texts looked up at a time: bounds memory."""
 
@@ -81,8 +83,15 @@ class View:
         ----------
         threshold
             Least similarity; by default the store's.
+
+        Raises
+        ------
+        ConfigError
+            When the threshold is no share.
         """
         least, waiting = self.threshold if threshold is None else threshold, iter(texts)
+        if not SHARE.holds(least, float):
+            raise ConfigError(f"threshold: must be {SHARE.rule(float)} (got {least!r})")
         while part := list(islice(waiting, TOGETHER)):
             yield from self._look_up(part, least)
 

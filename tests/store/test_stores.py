@@ -137,6 +137,26 @@ def test_an_opened_store_answers_many_times_as_it_was(tmp_path):
     assert store.lookup(["Some words of a text!"]) == [[]]
 
 
+def test_arguments_that_no_command_would_take_are_refused_in_a_line(tmp_path):
+    store = dedup.Store(tmp_path / "store")
+    store.add([{"id": 1, "text": "some words of a text"}], "1", id_column="id")
+    for call, said in (
+        (lambda: store.lookup(["a"], threshold=2), "threshold: must be a number above 0 and at most 1 (got 2)"),
+        (
+            lambda: store.lookup(["a"], threshold=float("nan")),
+            "threshold: must be a number above 0 and at most 1 (got nan)",
+        ),
+        (lambda: store.lookup(["a"], threshold="a"), "threshold: must be a number above 0 and at most 1 (got 'a')"),
+        (lambda: store.vacuum(hours=-1), "hours: must be a 64-bit integer of at least 0 (got -1)"),
+        (lambda: store.vacuum(hours=1.5), "hours: must be a 64-bit integer of at least 0 (got 1.5)"),
+        (lambda: store.erase(where={"source": 5}), "where: source must be a string (got 5)"),
+    ):
+        with pytest.raises(dedup.ConfigError) as caught:
+            call()
+        assert str(caught.value) == said
+    assert [each.what for each in store.check()] == []
+
+
 def test_rows_of_spark_are_refused(spark, tmp_path):
     frame = spark.createDataFrame([(1, "some words")], "id long, text string")
     with pytest.raises(dedup.ConfigError, match="--store: needs files or rows in memory"):
