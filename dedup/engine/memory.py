@@ -100,11 +100,15 @@ def _emit_repeated(rows: pa.Table, shuffle: Shuffle, expected: float | None) -> 
         return hashes
 
     marks = make_marks(int(expected or sum(batch.num_rows for batch in _emit(rows, shuffle))))
-    count = 0
+    count = held = 0
     for batch in _emit(rows, shuffle):
         marks.add(hash_rows(batch))
         count += batch.num_rows
-    found = [batch.take(pa.array(marks.select(hash_rows(batch)))) for batch in _emit(rows, shuffle)]
+    found = list[pa.RecordBatch]()
+    for batch in _emit(rows, shuffle):
+        found.append(batch.take(pa.array(marks.select(hash_rows(batch)))))
+        held += found[-1].nbytes
+        check_fits((GROUP_MEMORY - 1) * held, free_bytes())
     return pa.Table.from_batches(found, shuffle.emitted), count
 
 
