@@ -14,6 +14,7 @@ from dedup.result import Result
 from dedup.run.lock import Lock
 from dedup.settings.contract import read_key
 from dedup.settings.options import Config
+from dedup.settings.rules import Range
 from dedup.store import upkeep
 from dedup.store.admission import Admission, Request, Verdict
 from dedup.store.admitted import take_admitted, take_beside
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from dedup.keywords import BatchOptions, Keywords
     from dedup.run.migrating import Migrated
+
+HOURS = Range(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +279,16 @@ class Store:
         ----------
         hours
             More than any writer takes.
+
+        Raises
+        ------
+        ConfigError
+            When the hours are no whole number of at least 0; nothing was done.
+        StorageError
+            As `store.upkeep.vacuum`.
         """
+        if not HOURS.holds(hours, int):
+            raise ConfigError(f"hours: must be {HOURS.rule(int)} (got {hours!r})")
         tables = self._take()
         if list_segments(tables):
             # A process that admits documents has the last segment of the journal, and begins another after this state.

@@ -31,7 +31,7 @@ PARTS = {
     "dedup/stores.py": {
         *("pyspark", "dedup.api", "dedup.keywords", "dedup.result", "dedup.run.migrating"),
         *("dedup.run.lock", "dedup.run.erasing", "dedup.files.storage", "dedup.settings.contract"),
-        *("dedup.settings.options", "dedup.store", "dedup.errors"),
+        *("dedup.settings.options", "dedup.settings.rules", "dedup.store", "dedup.errors"),
     },
     "dedup/serving.py": {
         *("jinja2", "orjson", "prometheus_client", "uvicorn", "dedup.files.formats.json_line"),

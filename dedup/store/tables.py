@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dedup.errors import DedupError
 from dedup.extras import check_extra
 from dedup.files.storage import Storage
 from dedup.files.systems import find_reason, is_local, is_of_system, readable, redact, resolve
@@ -197,8 +198,8 @@ class Tables:
                 ) as found,
             ):
                 yield found
-        except MemoryError:
-            # Arrow's is one of its exceptions too, and the file is none the worse.
+        except (MemoryError, DedupError):
+            # One of Arrow's exceptions too, and a ValueError some: the file is none the worse.
             raise
         except (OSError, ValueError, pa.ArrowException) as error:
             if is_of_system(error):

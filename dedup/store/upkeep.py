@@ -9,12 +9,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from dedup.errors import ConfigError, StorageError
+from dedup.errors import StorageError
 from dedup.files.systems import is_local, redact, resolve
 from dedup.kernels import Flags, Integers
 from dedup.kernels.sets.shingles import digest_halves
 from dedup.layers.near.signing import to_sets
-from dedup.settings.rules import Range
 from dedup.store.arrays import distinct, is_in
 from dedup.store.folder import TRIES, Conflict, Damaged, File
 from dedup.store.schemas import BATCHES, NO_SET, OF_LAYERS, SEGMENT
@@ -24,7 +23,6 @@ from dedup.store.tables import Tables
 from dedup.store.writing import Writing, list_integers, withdraw
 
 Value = TypeVar("Value")
-HOURS = Range(0)
 
 
 def repeat(tables: Tables, work: Callable[[State], Value]) -> Value:
@@ -121,13 +119,9 @@ def vacuum(tables: Tables, hours: int) -> int:
 
     Raises
     ------
-    ConfigError
-        When the hours are no whole number of at least 0.
     StorageError
         When the log of a table has lost its end: files that it named pass for files that no commit names.
     """
-    if not HOURS.holds(hours, int):
-        raise ConfigError(f"hours: must be {HOURS.rule(int)} (got {hours!r})")
     state, count = read_state(tables), 0
     for name in state.segments:
         Snapshot(tables=tables, state=state).list_files(name)

@@ -154,7 +154,12 @@ def test_arguments_that_no_command_would_take_are_refused_in_a_line(tmp_path):
         with pytest.raises(dedup.ConfigError) as caught:
             call()
         assert str(caught.value) == said
-    assert [each.what for each in store.check()] == []
+    store.admit(["new words"], [2])
+    with pytest.raises(dedup.ConfigError):
+        store.vacuum(hours=-1)
+    # It takes in what was admitted, once it has something to do.
+    assert [each.operation for each in store.history()] == ["add"]
+    assert store.check() == []
 
 
 def test_rows_of_spark_are_refused(spark, tmp_path):
