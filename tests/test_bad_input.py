@@ -215,6 +215,19 @@ def test_a_truncated_parquet_file_is_named(deduplicate, tmp_path, others):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["cut.jsonl.gz", "cut.jsonl.bz2", "cut.csv.zst", "cut.txt.lz4"])
+def test_no_bytes_are_no_compressed_file(deduplicate, tmp_path, name):
+    kind = name.split(".")[1]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / f"a.{kind}").write_text(
+        {"jsonl": '{"id": 1, "text": "a"}\n', "csv": "id,text\n1,a\n", "txt": "a"}[kind]
+    )
+    (tmp_path / "in" / name).touch()
+
+    with pytest.raises(DataError, match=rf"in/cut\.{kind}\.\w+ cannot be read as \w+ \(it has no bytes"):
+        deduplicate(id_column="" if kind == "txt" else "id")
+
+
 def test_a_parquet_file_damaged_within_is_named(deduplicate, tmp_path):
     write_parquet(tmp_path, id=list(range(2000)), text=[f"{TEXT} {number}" for number in range(2000)])
     content = bytearray((tmp_path / "in" / "a.parquet").read_bytes())

@@ -420,7 +420,15 @@ def refused(file: InputFile) -> Iterator[None]:
 
 @contextmanager
 def open_bytes(file: InputFile, begin: int = 0) -> Iterator[Stream]:
-    """Open a file of lines or text, decompressed; only uncompressed files can be opened from a later byte."""
+    """Open a file of lines or text, decompressed; only uncompressed files can be opened from a later byte.
+
+    Raises
+    ------
+    EOFError
+        When a compressed file has no bytes, as a transfer that failed leaves it: one of no rows has some.
+    """
+    if file.compression and not file.size:
+        raise EOFError(f"it has no bytes, which is not {file.compression}")
     with Storage().open(file.path) as stream:
         if file.compression is None:
             stream.seek(begin)
