@@ -8,6 +8,7 @@ on any machine, the result is the same.
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.runs.blocks import lists, unlists
-from dedup.kernels.runs.bounds import rank
+from dedup.kernels.runs.bounds import find_bounds
 
 STEPS = 4000
 """Length of a vector of steps; with the rounding of up to 36,000 dimensions its square is below 2^24."""
@@ -24,7 +25,7 @@ VALUE_BYTES = 4
 ROWS = 1 << 10
 """Vectors multiplied with others at a time: their products fit the caches."""
 PAIRS = 1 << 14
-"""Pairs of which the cosines are computed at a time."""
+"""Pairs multiplied at a time."""
 BOUNDING = 64
 """Dimensions whose products tell of most pairs that they are too far apart: of learned directions the first are the
 strongest."""
@@ -128,22 +129,30 @@ def find_pairs(steps: Matrix, least: float, most: int, first: int = 0) -> Iterat
         bounding = steps
     for begin in range(0, len(steps), ROWS):
         start = max(begin, first)
-        own, others = bounding[begin : begin + ROWS], bounding[start:]
-        left, right = _find_reaching(own @ others.T, least, start - begin)
-        if bounding is not steps and left.size * CHEAPER > len(own) * len(others):
-            left, right = _find_reaching(steps[begin : begin + ROWS] @ steps[start:].T, least, start - begin)
-        left, right = left + begin, right + start
-        nearness = _multiply(steps, left, right)
+        products = bounding[begin : begin + ROWS] @ bounding[start:].T
+        left, right = _find_reaching(products, least, start - begin)
+        is_exact = bounding is steps
+        if not is_exact and left.size * CHEAPER > products.size:
+            products, is_exact = steps[begin : begin + ROWS] @ steps[start:].T, True
+            left, right = _find_reaching(products, least, start - begin)
+        nearness = products[left, right] if is_exact else _multiply(steps, left + begin, right + start)
         reaching = nearness >= least
-        left, right, nearness = left[reaching], right[reaching], nearness[reaching]
-        if left.size and np.bincount(left - begin).max() > most:
-            order = np.lexsort((right, -nearness, left))
-            chosen = np.sort(order[rank(left[order]) < most])
-            dropped = left.size - chosen.size
-            left, right = left[chosen], right[chosen]
-        else:
-            dropped = 0
-        yield left, right, dropped
+        left, right, nearness = left[reaching] + begin, right[reaching] + start, nearness[reaching]
+        stay = _mark_nearest(left, nearness, most)
+        yield left[stay], right[stay], int(stay.size - np.count_nonzero(stay))
+
+
+def _mark_nearest(left: Integers, nearness: Matrix, most: int) -> Flags:
+    """Flag the `most` nearest pairs of each left one, of equal ones the first; `left` ascends."""
+    stay = np.ones(left.size, dtype=bool)
+    for begin, end in pairwise(find_bounds(left).tolist()):
+        if end - begin > most:
+            own = nearness[begin:end]
+            least = np.partition(own, -most)[-most]
+            stay[begin:end] = own >= least
+            last = np.flatnonzero(own == least)
+            stay[begin + last[most - np.count_nonzero(own > least) :]] = False
+    return stay
 
 
 def _bound(steps: Matrix) -> Matrix:
@@ -189,10 +198,11 @@ def find_cosines(vectors: Matrix, left: Integers, right: Integers) -> Floats:
 
     Vectors of one direction have 1 exactly.
     """
-    found = np.empty(left.size)
-    for begin in range(0, left.size, PAIRS):
-        some = slice(begin, begin + PAIRS)
-        one, other = (vectors[ends[some]].astype(np.float64) for ends in (left, right))
-        products, *squares = ((a * b).cumsum(axis=1)[:, -1] for a, b in ((one, other), (one, one), (other, other)))
-        found[some] = np.where((one == other).all(axis=1), 1.0, products / np.sqrt(squares[0] * squares[1]))
-    return np.clip(found, -1.0, 1.0)
+    squares, products, is_same = np.zeros(len(vectors)), np.zeros(left.size), np.ones(left.size, dtype=bool)
+    for column in np.ascontiguousarray(vectors.T):
+        values = column.astype(np.float64)
+        one, other = values[left], values[right]
+        squares += values * values
+        products += one * other
+        is_same &= one == other
+    return np.clip(np.where(is_same, 1.0, products / np.sqrt(squares[left] * squares[right])), -1.0, 1.0)
