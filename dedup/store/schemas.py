@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dedup.store.extents import PAGE_BYTES
+from dedup.tables import arrow
 
 SEGMENT = "segment"
 """Column by which all tables but `batches` are partitioned: what one commit adds, and is never changed."""
@@ -18,60 +19,21 @@ FILES = "files"
 """Table of the files that texts are read from again, of a store that holds no shingle sets."""
 LATER = "later"
 """Table of what layers behind near have removed, as `members` has it."""
-LINES, CONTAINMENT, PASSAGES, SEMANTIC = "lines", "containment", "passages", "semantic"
-"""Layers with tables of their own."""
 NO_SET = -1
 """Number of the set of a document without a token, which resembles nothing."""
 
 
-ZSTD: Mapping[str, Any] = MappingProxyType({"compression": "zstd"})
-# Hashes: nothing makes them smaller, and statistics of their many groups would outweigh the footer.
-HASHES = MappingProxyType(
-    {
-        "compression": "none",
-        "use_dictionary": False,
-        "write_statistics": False,
-        "column_encoding": {"set": "DELTA_BINARY_PACKED"},
-        "data_page_size": PAGE_BYTES,
-    }
-)
-# Ascending keys lie closer together than 64 bits, numbers of sets need fewer.
-PACKED = MappingProxyType(
-    {
-        "compression": "none",
-        "use_dictionary": False,
-        "column_encoding": dict.fromkeys(("key", "set"), "DELTA_BINARY_PACKED"),
-    }
-)
 REPEATED = ("batch", "source", "shingle_count", "text_bytes", "order_keys.list.element")
 """Columns of `documents` with few values each."""
 WORDS = ("batch", "source", "kind")
 """Columns of words of which there are few."""
-DIGESTS = MappingProxyType(
-    {"compression": "none", "use_dictionary": False, "column_encoding": {"key": "DELTA_BINARY_PACKED"}}
-)
-PLACED = MappingProxyType(
-    {
-        "compression": "none",
-        "use_dictionary": False,
-        "write_statistics": False,
-        "column_encoding": dict.fromkeys(("set", "file", "row"), "DELTA_BINARY_PACKED"),
-    }
-)
-LISTED = MappingProxyType(
-    {
-        "compression": "zstd",
-        "use_dictionary": ["first", "common"],
-        "column_encoding": {"high": "DELTA_BINARY_PACKED"},
-    }
-)
-HOLDERS = MappingProxyType(
-    {"compression": "zstd", "use_dictionary": ["size"], "column_encoding": {"shingle": "DELTA_BINARY_PACKED"}}
-)
-GRAMS = MappingProxyType(
-    {"compression": "zstd", "use_dictionary": False, "column_encoding": {"gram": "DELTA_BINARY_PACKED"}}
-)
-VALUES = MappingProxyType({"compression": "zstd", "use_dictionary": ["length"]})
+ZSTD: Mapping[str, Any] = MappingProxyType({"compression": "zstd"})
+
+
+def _encode(*packed: str, compression: str = "zstd", repeated: Sequence[str] = (), **more: Any) -> Mapping[str, Any]:  # noqa: ANN401 - pyarrow's
+    """Return an encoding in parquet: numbers of columns as their differences, dictionaries of those with few values."""
+    columns = {"column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED")} if packed else {}
+    return MappingProxyType({"compression": compression, "use_dictionary": [*repeated] or False, **columns, **more})
 
 
 class Layout(NamedTuple):
@@ -121,10 +83,9 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
             **({"shingles": pa.binary()} if has_sets else {"file": pa.int64(), "row": pa.int64()}),  # uint64, ascending
         }
     )
-    files = pa.schema(
-        {"file": pa.int64(), **dict.fromkeys(("path", "format", "text_column", "id_column"), pa.string())}
-    )
-    bands = pa.schema({"key": pa.int64(), "set": pa.int64()})
+    told = ("path", "format", "text_column", "id_column")
+    files = pa.schema([("file", pa.int64()), *((name, pa.string()) for name in told)])
+    bands = arrow.integers("key", "set")
     edges = pa.schema({"left": pa.int64(), "right": pa.int64(), "jaccard": pa.float64()})  # of sets, left < right
     members = pa.schema(
         {
@@ -137,62 +98,53 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
             "since": pa.int64(),  # number of the state; the newest row of a document counts
         }
     )
-    hot = pa.schema({"key": pa.int64()})  # keys of buckets over the cap
+    hot = arrow.integers("key")  # keys of buckets over the cap
     # Digests of a layer before near, the first half mixed with a number of the layer's.
-    keys = pa.schema({"key": pa.int64(), "low": pa.int64(), "doc_id": pa.int64()})
+    keys = arrow.integers("key", "low", "doc_id")
     # Lines of documents, in characters of the whole texts: `dedup.layers.lines.STORED`.
-    lines = pa.schema([(name, pa.int64()) for name in ("high", "low", "doc_id", "begin", "end", "first", "common")])
+    lines = arrow.integers("high", "low", "doc_id", "begin", "end", "first", "common")
     # Grams selected of documents and their first tokens: `dedup.layers.repeats.GRAMS`.
-    grams = pa.schema({"gram": pa.int64(), "doc_id": pa.int64(), "place": pa.int64()})
-    # Documents as the layer passages has seen them, and what it has taken out.
+    grams = arrow.integers("gram", "doc_id", "place")
     # Shingles of documents that the layer containment has left, and these: `dedup.layers.holders.HELD`.
-    holders = pa.schema({"shingle": pa.int64(), "doc_id": pa.int64(), "size": pa.int64()})
-    wholes = pa.schema({"doc_id": pa.int64(), "text": pa.large_string(), "since": pa.int64()})
-    cuts = pa.list_(pa.int64())
-    texts = pa.schema({"doc_id": pa.int64(), "text": pa.large_string(), "cuts": cuts, "since": pa.int64()})
+    holders = arrow.integers("shingle", "doc_id", "size")
+    own, since = [("doc_id", pa.int64()), ("text", pa.large_string())], ("since", pa.int64())
+    wholes = pa.schema([*own, since])
+    # Documents as the layer passages has seen them, and what it has taken out.
+    texts = pa.schema([*own, ("cuts", pa.list_(pa.int64())), since])
     # Documents as the layer semantic has seen them, with their vectors: `dedup.layers.semantic.stored.STORED`.
-    vectors = pa.schema(
-        {
-            "doc_id": pa.int64(),
-            "text": pa.large_string(),
-            "values": pa.binary(),
-            "length": pa.int64(),
-            "kept": pa.bool_(),
-            "since": pa.int64(),
-        }
-    )
+    vectors = pa.schema([*own, ("values", pa.binary()), ("length", pa.int64()), ("kept", pa.bool_()), since])
     # Numbers of which each batch reads all: without a dictionary in half the bytes, and a third of the time.
     numbers = ("doc_id", "set", *(["id"] if pa.types.is_integer(id_type) else []))
-    encoding = {
-        "compression": "zstd",
-        "use_dictionary": [*REPEATED],
-        "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-    }
+    # Ascending keys lie closer together than 64 bits, numbers of sets need fewer.
+    keyed = _encode("key", "set", compression="none")
+    # Hashes: nothing makes them smaller, and statistics of their many groups would outweigh the footer.
+    hashes = _encode("set", compression="none", write_statistics=False, data_page_size=PAGE_BYTES)
+    placed = _encode("set", "file", "row", compression="none", write_statistics=False)
     return MappingProxyType(
         {
-            "documents": Layout(documents, "doc_id", 1 << 16, 1 << 19, 1 << 20, encoding),
-            "sets": Layout(sets, "set", 1 << 10, 1 << 16, 1 << 20, HASHES, apart="shingles")
+            "documents": Layout(documents, "doc_id", 1 << 16, 1 << 19, 1 << 20, _encode(*numbers, repeated=REPEATED)),
+            "sets": Layout(sets, "set", 1 << 10, 1 << 16, 1 << 20, hashes, apart="shingles")
             if has_sets
-            else Layout(sets, "set", 1 << 11, 1 << 15, 1 << 22, PLACED),
-            "bands": Layout(bands, "key", 1 << 14, 1 << 18, 1 << 23, PACKED),
+            else Layout(sets, "set", 1 << 11, 1 << 15, 1 << 22, placed),
+            "bands": Layout(bands, "key", 1 << 14, 1 << 18, 1 << 23, keyed),
             "edges": Layout(edges, "left", 1 << 16, 1 << 20, 1 << 22, ZSTD),
             "members": Layout(members, "doc_id", 1 << 16, 1 << 19, 1 << 21, ZSTD),
             "hot": Layout(hot, "key", 1 << 16, 1 << 20, 1 << 22, ZSTD),
-            KEYED: Layout(keys, "key", 1 << 12, 1 << 16, 1 << 22, DIGESTS),
+            KEYED: Layout(keys, "key", 1 << 12, 1 << 16, 1 << 22, _encode("key", compression="none")),
             FILES: Layout(files, "file", 1 << 16, 1 << 20, 1 << 22, ZSTD),
             LATER: Layout(members, "doc_id", 1 << 16, 1 << 19, 1 << 21, ZSTD),
-            "lines": Layout(lines, "high", 1 << 12, 1 << 16, 1 << 22, LISTED),
-            "holders": Layout(holders, "shingle", 1 << 14, 1 << 18, 1 << 23, HOLDERS),
+            "lines": Layout(lines, "high", 1 << 12, 1 << 16, 1 << 22, _encode("high", repeated=("first", "common"))),
+            "holders": Layout(holders, "shingle", 1 << 14, 1 << 18, 1 << 23, _encode("shingle", repeated=["size"])),
             "wholes": Layout(wholes, "doc_id", 1 << 9, 1 << 12, 1 << 19, ZSTD),
-            "grams": Layout(grams, "gram", 1 << 12, 1 << 16, 1 << 22, GRAMS),
+            "grams": Layout(grams, "gram", 1 << 12, 1 << 16, 1 << 22, _encode("gram")),
             "texts": Layout(texts, "doc_id", 1 << 9, 1 << 12, 1 << 19, ZSTD),
-            "vectors": Layout(vectors, "doc_id", 1 << 9, 1 << 12, 1 << 19, VALUES),
+            "vectors": Layout(vectors, "doc_id", 1 << 9, 1 << 12, 1 << 19, _encode(repeated=["length"])),
         }
     )
 
 
 OWN: Mapping[str, Sequence[str]] = MappingProxyType(
-    {LINES: ["lines"], CONTAINMENT: ["holders", "wholes"], PASSAGES: ["grams", "texts"], SEMANTIC: ["vectors"]}
+    {"lines": ["lines"], "containment": ["holders", "wholes"], "passages": ["grams", "texts"], "semantic": ["vectors"]}
 )
 """Tables by the layer that has them, which earlier releases do not know."""
 OF_LAYERS = (KEYED, LATER, *(name for names in OWN.values() for name in names))
