@@ -105,7 +105,7 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
 
 def _find_keys(snapshot: Snapshot, sets: Integers) -> Integers:
     """Return the band keys of some sets, ascending."""
-    parts = (part for file in snapshot.list_files("bands") for part in snapshot.scan("bands", file))
+    parts = snapshot.scan("bands")
     return distinct(NONE, *(part["key"].to_numpy()[is_in(part["set"].to_numpy(), sets)] for part in parts))
 
 

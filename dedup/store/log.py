@@ -114,8 +114,19 @@ class Log:
         except CommitFailedError as error:
             raise Conflict from error
 
-    def commit(self, name: str, added: Sequence[File], removed: Sequence[File], schema: pa.Schema | None = None) -> int:
-        """Add files to a table, and take others away; see `Tables.commit`."""
+    def commit(
+        self, name: str, added: Sequence[File], removed: Sequence[File] = (), schema: pa.Schema | None = None
+    ) -> int:
+        """Add files to a table, and take others away; return the table's version.
+
+        Segments are of one writer alone, so what others commit at the same time stands in nobody's way: where Delta
+        Lake sees a conflict all the same, as a removal makes it, the commit is repeated.
+
+        Raises
+        ------
+        Conflict
+            When the table has other columns than a schema that is given.
+        """
         for _ in range(TRIES):
             table = self.open(name)
             if schema is not None and table.schema() != Schema.from_arrow(_list_columns(schema)):

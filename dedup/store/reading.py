@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, Work
 from dedup.kernels import Integers
 from dedup.kernels.runs.batches import conform
 from dedup.layers.near.signing import SETS
@@ -69,15 +69,13 @@ def find_keys(
 ) -> Rows:
     """Return, under a name, the rows of a table by key whose keys are `wanted`, which may be repeated."""
     expected = max(expected, snapshot.count(table) / 8)
-    shuffle = _find(snapshot, table, columns or snapshot.choose(table).names, _place_key)
-    return engine.group(name, wanted, shuffle, expected=expected)
+    return engine.group(name, wanted, _find_rows(snapshot, table, columns, _place_key), expected=expected)
 
 
 def find_digests(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, expected: float) -> Rows:
     """Return, under a name, set and digest of the sets `wanted`, perhaps with repetitions."""
-    place = partial(_place_set, count=snapshot.state.sets)
-    shuffle = _find(snapshot, "sets", ["set", "digest_high", "digest_low"], place)
-    return engine.group(name, wanted, shuffle, expected=expected)
+    columns, place = ["set", "digest_high", "digest_low"], partial(_place_set, count=snapshot.state.sets)
+    return engine.group(name, wanted, _find_rows(snapshot, "sets", columns, place), expected=expected)
 
 
 def find_sets(
@@ -92,26 +90,19 @@ def find_sets(
     count
         Number above those of all sets.
     """
-    shuffle = Shuffle(
-        emit=partial(_emit, schema=NAMED, place=partial(_place_set, count=count)),
-        emitted=NAMED,
-        by=("range",),
-        work=partial(_find_sets, snapshot=snapshot),
-        schema=SETS,
-        in_order=False,
-    )
+    shuffle = _find(NAMED, partial(_place_set, count=count), partial(_read_sets, snapshot=snapshot), SETS)
     return count_sets(engine, engine.group(name, wanted, shuffle, expected=SET_ROWS * expected))
 
 
-def _find(snapshot: Snapshot, name: str, columns: Sequence[str], place: Place) -> Shuffle:
-    return Shuffle(
-        emit=partial(_emit, schema=WANTED, place=place),
-        emitted=WANTED,
-        by=("range",),
-        work=partial(_find_rows, snapshot=snapshot, name=name, columns=columns),
-        schema=snapshot.choose(name, columns),
-        in_order=False,
-    )
+def _find_rows(snapshot: Snapshot, name: str, columns: Sequence[str] | None, place: Place) -> Shuffle:
+    work = partial(_read_rows, snapshot=snapshot, name=name, columns=columns)
+    return _find(WANTED, place, work, snapshot.choose(name, columns))
+
+
+def _find(emitted: pa.Schema, place: Place, work: Work, schema: pa.Schema) -> Shuffle:
+    """Return the shuffle keys, the second of the columns emitted -> what the work finds of those of a range."""
+    emit = partial(_emit, schema=emitted, place=place)
+    return Shuffle(emit=emit, emitted=emitted, by=("range",), work=work, schema=schema, in_order=False)
 
 
 def _place_key(keys: Integers) -> Integers:
@@ -130,13 +121,13 @@ def _emit(batches: Batches, *, schema: pa.Schema, place: Place) -> Batches:
         yield conform(batch, schema, range=place(batch[schema.names[1]].to_numpy()))
 
 
-def _find_rows(batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str]) -> Batches:
+def _read_rows(batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str] | None) -> Batches:
     keys = [batch["wanted"].to_numpy() for batch in batches]
     if keys:
         yield from _send(snapshot.find(name, distinct(*keys), columns), snapshot.choose(name, columns))
 
 
-def _find_sets(batches: Batches, *, snapshot: Snapshot) -> Iterator[pa.RecordBatch | Tally]:
+def _read_sets(batches: Batches, *, snapshot: Snapshot) -> Iterator[pa.RecordBatch | Tally]:
     named = pa.Table.from_batches(batches, NAMED)
     if not named.num_rows:
         return

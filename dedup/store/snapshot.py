@@ -163,12 +163,13 @@ class Snapshot:
         return pa.concat_tables(parts)
 
     def scan(
-        self, name: str, file: File, columns: Sequence[str] | None = None, rows: int = SCANNED
+        self, name: str, columns: Sequence[str] | None = None, rows: int = SCANNED, *, file: File | None = None
     ) -> Iterator[pa.Table]:
-        """Yield the rows of a file, so many at a time."""
-        with self.open_file(name, file) as found:
-            for batch in found.iter_batches(rows, columns=columns):
-                yield pa.Table.from_batches([batch])
+        """Yield the rows of a table, or of one of its files, so many at a time."""
+        for each in self.list_files(name) if file is None else [file]:
+            with self.open_file(name, each) as found:
+                for batch in found.iter_batches(rows, columns=columns):
+                    yield pa.Table.from_batches([batch])
 
     @contextlib.contextmanager
     def open_file(self, name: str, file: File, *, as_dictionary: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
@@ -274,13 +275,10 @@ class Snapshot:
 
     def scan_sets(self, rows: int = SCANNED) -> Iterator[pa.Table]:
         """Yield `set` and `shingles` of all sets, about so many rows at a time; raises as `read_sets`."""
-        for file in self.list_files("sets"):
-            if self.state.has_sets:
-                yield from self.scan("sets", file, SHINGLED.names, rows)
-            else:
-                yield from (
-                    self._rereader.shingle(part, self.read("files")) for part in self.scan("sets", file, None, rows)
-                )
+        if self.state.has_sets:
+            yield from self.scan("sets", SHINGLED.names, rows)
+        else:
+            yield from (self._rereader.shingle(part, self.read("files")) for part in self.scan("sets", rows=rows))
 
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
         """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""

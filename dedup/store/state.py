@@ -204,7 +204,7 @@ def create(tables: Tables, id_type: pa.DataType, layers: Sequence[str] = (NEAR,)
 
 def read_rows(tables: Tables, version: int | None = None, *, newest: bool = False) -> tuple[pa.Table, int]:
     """Return the rows of `batches`, ascending, or those of the newest file, and the version of the table."""
-    table = tables.open(BATCHES, version)
+    table = tables.log.open(BATCHES, version)
     files, parts = list_named(table), [STATES.empty_table()]
     for file in files[-1:] if newest else files:
         with tables.read(BATCHES, file, verifies=True) as found:

@@ -23,8 +23,6 @@ from dedup.store.folder import Conflict, Damaged, File, list_named, narrow
 from dedup.store.schemas import BATCHES, SEGMENT, Layout
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
     from dedup.store.log import Log
 
 FIRSTS = b"dedup.firsts"
@@ -57,16 +55,6 @@ class Tables:
         from dedup.store.log import Log  # noqa: PLC0415 - files can be written and read without Delta Lake
 
         return Log(self.path)
-
-    def open(self, name: str, version: int | None = None) -> "DeltaTable":
-        """Open a table.
-
-        Raises
-        ------
-        StorageError
-            When there is none, or not in this version any more.
-        """
-        return self.log.open(name, version)
 
     def exists(self) -> bool:
         """Tell whether there is a store."""
@@ -119,21 +107,6 @@ class Tables:
         size = self.storage.size(self._locate(name, path))
         return [File(path=path, size=size, segment=segment, rows=rows)]
 
-    def commit(
-        self, name: str, added: Sequence[File], removed: Sequence[File] = (), schema: pa.Schema | None = None
-    ) -> int:
-        """Add files to a table, and take others away; return the table's version.
-
-        Segments are of one writer alone, so what others commit at the same time stands in nobody's way: where Delta
-        Lake sees a conflict all the same, as a removal makes it, the commit is repeated.
-
-        Raises
-        ------
-        Conflict
-            When the table has other columns than a schema that is given.
-        """
-        return self.log.commit(name, added, removed, schema)
-
     def commit_state(self, version: int, number: int, rows: pa.Table, replaced: Sequence[File] = ()) -> None:
         """Add a row to `batches`, if nobody has since its version was read.
 
@@ -160,7 +133,7 @@ class Tables:
 
     def list_files(self, name: str, version: int | None = None) -> list[File]:
         """Return the files that a version of a table names, by path."""
-        return list_named(self.open(name, version))
+        return list_named(self.log.open(name, version))
 
     @contextlib.contextmanager
     def read(

@@ -216,9 +216,9 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
         if name in state.segments
     }
     for name, keep in stray.items():
-        numbers = list_integers(snapshot.choose(name))
-        parts = (part for file in snapshot.list_files(name) for part in snapshot.scan(name, file, numbers))
-        count = sum(int(np.count_nonzero(~keep(part))) for part in parts)
+        count = sum(
+            int(np.count_nonzero(~keep(part))) for part in snapshot.scan(name, list_integers(snapshot.choose(name)))
+        )
         found.append(Finding(name, "rows that belong to no document", count, mend))
         if count and mend:
             writing.rewrite(name, keep)
@@ -243,11 +243,10 @@ def _is_whole(tables: Tables, name: str, file: File) -> bool:
 
 def _count_damaged(snapshot: Snapshot) -> int:
     count = 0
-    for file in snapshot.list_files("sets"):
-        for rows in snapshot.scan("sets", file):
-            own = digest_halves(*to_sets(rows["shingles"]))
-            high, low = rows["digest_high"].to_numpy(), rows["digest_low"].to_numpy()
-            count += int(np.count_nonzero((own[0] != high) | (own[1] != low)))
+    for rows in snapshot.scan("sets"):
+        own = digest_halves(*to_sets(rows["shingles"]))
+        high, low = rows["digest_high"].to_numpy(), rows["digest_low"].to_numpy()
+        count += int(np.count_nonzero((own[0] != high) | (own[1] != low)))
     return count
 
 

@@ -62,11 +62,11 @@ class Writing:
         changed = {
             file.segment
             for file in files
-            if not all(keep(part).all() for part in self.snapshot.scan(name, file, numbers))
+            if not all(keep(part).all() for part in self.snapshot.scan(name, numbers, file=file))
         }
         for file in files:
             if file.segment in changed:
-                parts = self.snapshot.scan(name, file)
+                parts = self.snapshot.scan(name, file=file)
                 self.write(name, (part.filter(pa.array(keep(part))) for part in parts))
         self.replaced.setdefault(name, []).extend(sorted(changed))
 
@@ -130,7 +130,7 @@ class Writing:
                 if added or gone:
                     stays = [each for each in segments[name] if each not in gone]
                     segments[name] = [*stays, self.segment] if added else stays
-                    versions[name] = self.tables.commit(name, added, schema=columns.get(name))
+                    versions[name] = self.tables.log.commit(name, added, schema=columns.get(name))
             after = replace(state, number=state.number + 1, segments=segments, versions=versions)
             told = {"number": after.number, "time": dt.datetime.now(dt.UTC), "state": after.to_json()}
             row = pa.Table.from_pylist([asdict(label) | told], STATES)
@@ -227,4 +227,4 @@ def withdraw(tables: Tables, state: State, segments: Mapping[str, Sequence[str]]
         live = set(state.segments.get(name, ()))
         files = [file for file in tables.list_files(name) if file.segment in gone and file.segment not in live]
         if files:
-            tables.commit(name, (), files)
+            tables.log.commit(name, (), files)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dedup.store.log import Log
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
@@ -53,18 +54,18 @@ def test_a_batch_of_spark_that_dies_leaves_the_store_as_it_was_and_is_finished_b
         each.add("a", paths[0])
     whole.add("b", paths[1])
     before = side.rows()
-    commit = Tables.commit
+    commit = Log.commit
 
-    def die(tables, name, *args):
+    def die(log, name, *args, **named):
         # Files are written, and those of some tables committed.
         if name == "members":
             raise Killed
-        return commit(tables, name, *args)
+        return commit(log, name, *args, **named)
 
-    monkeypatch.setattr(Tables, "commit", die)
+    monkeypatch.setattr(Log, "commit", die)
     with pytest.raises(Killed):
         side.add("b", paths[1], spark)
-    monkeypatch.setattr(Tables, "commit", commit)
+    monkeypatch.setattr(Log, "commit", commit)
     assert (read_state(side.tables).number, side.rows()) == (1, before)
 
     side.add("b", paths[1], spark)

@@ -167,7 +167,7 @@ def test_a_store_cuts_over_to_one_with_shingle_sets_or_without(place, held):
     assert check(now, mend=False) == []
     assert dedup.lookup(now.path, TEXTS[6:7])[0]
     columns = {"shingles"} if held else {"file", "row"}
-    assert columns < {*now.open("sets").to_pyarrow_table(columns=[*sorted(columns), "set"]).column_names}
+    assert columns < {*now.log.open("sets").to_pyarrow_table(columns=[*sorted(columns), "set"]).column_names}
     assert place.add("late", numbered(TEXTS[:4], 950), *settings) == 0
     assert check(now, mend=False) == []
 

@@ -147,7 +147,7 @@ def test_what_is_deleted_leaves_no_trace_after_vacuum(tmp_path, monkeypatch):
 def test_vacuum_deletes_what_no_state_names_and_nothing_that_one_does(tables):
     # What a crash leaves: files that no commit of their table names, and segments that no state does.
     grown = prepare(tables, "lost", [Row(5, "a text that is never there at all")], SEARCH)
-    tables.commit("sets", grown.writing.files["sets"])
+    tables.log.commit("sets", grown.writing.files["sets"])
     edges = list_edges(tables)
     assert vacuum(tables, 1) == 0
     assert vacuum(tables, 0) == sum(len(files) for files in grown.writing.files.values())
@@ -157,7 +157,7 @@ def test_vacuum_deletes_what_no_state_names_and_nothing_that_one_does(tables):
 
 def test_orphaned_segments_are_told_and_mended(tables):
     grown = prepare(tables, "lost", [Row(5, "a text that is never there at all")], SEARCH)
-    tables.commit("sets", grown.writing.files["sets"])
+    tables.log.commit("sets", grown.writing.files["sets"])
 
     assert check(tables, mend=False) == []
     [found] = check(tables, mend=False, hours=0)
