@@ -176,8 +176,8 @@ def require_type(found: pa.DataType, common: pa.DataType, path: str) -> None:
         )
 
 
-def require_free(names: Sequence[str], added: Sequence[str], path: str, setting: str) -> None:
-    """Refuse a file with columns of names that a setting adds, in any case of letters.
+def require_free(names: Sequence[str], added: Sequence[str], setting: str, path: str = "") -> None:
+    """Refuse a file, or a table, with columns of names that a setting adds, in any case of letters.
 
     Raises
     ------
@@ -186,9 +186,8 @@ def require_free(names: Sequence[str], added: Sequence[str], path: str, setting:
     lowered = {name.lower() for name in added}
     taken = [name for name in names if name.lower() in lowered]
     if taken:
-        raise SchemaError(
-            f"{setting} adds the column {taken[0]!r}, which the input must not have (it has, in {redact(path)})"
-        )
+        where = f" (it has, in {redact(path)})" if path else ""
+        raise SchemaError(f"{setting} adds the column {taken[0]!r}, which the input must not have{where}")
 
 
 def _is_source(kind: pa.DataType) -> bool:

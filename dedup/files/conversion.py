@@ -42,7 +42,8 @@ def to_ids(values: pa.Array, id_type: pa.DataType, path: str) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise DataError(f"--input: ids must lie within 64 bits with a sign ({redact(path)}: {error})") from error
     if not is_valid(ids):
-        wrong = next(each for each in ids.cast(pa.binary()).to_pylist() if each is not None and not _is_utf8(each))
+        found = ids.cast(pa.binary()).drop_null().to_pylist()
+        wrong = next(each for each in found if each.decode("utf-8", "ignore").encode() != each)
         raise DataError(f"--input: ids must be UTF-8 (got {wrong!r} in {redact(path)})")
     return ids
 
@@ -103,14 +104,6 @@ def is_valid(values: pa.Array) -> bool:
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
         return False
     return True
 

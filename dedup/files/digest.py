@@ -25,11 +25,11 @@ So neither the order of columns, nor the width of integers and offsets, nor a di
 null and a member that is missing changes it. `1` and `1.0` are unlike, and so are 0.0 and -0.0, a null and "".
 """
 
-import functools
 import math
 import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128_digest
 
 from dedup.errors import SchemaError
+from dedup.files.conversion import is_string
 
 NULL = bytes(16)
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -110,7 +111,8 @@ def _digest_values(values: pa.Array) -> list[bytes]:  # noqa: PLR0911 - one for 
         rows = _digest_members([field.name for field in kind], values.flatten(), len(values))
         return [row if is_there else NULL for row, is_there in zip(rows, values.is_valid().to_pylist(), strict=True)]
     if pa.types.is_map(kind):
-        return _digest_lists(b"p", values, _interleave(_digest_values(values.keys), _digest_values(values.items)), 2)
+        pairs = zip(_digest_values(values.keys), _digest_values(values.items), strict=True)
+        return _digest_lists(b"p", values, [*chain.from_iterable(pairs)], 2)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _digest_lists(b"l", values, _digest_values(values.values), 1)
     if pa.types.is_union(kind):
@@ -119,10 +121,6 @@ def _digest_values(values: pa.Array) -> list[bytes]:  # noqa: PLR0911 - one for 
         # Lists of one length, and list views.
         return _digest_values(values.cast(pa.large_list(kind.value_type)))
     return _digest_flat(values, kind)
-
-
-def _interleave(keys: list[bytes], items: list[bytes]) -> list[bytes]:
-    return [each for pair in zip(keys, items, strict=True) for each in pair]
 
 
 def _digest_lists(tag: bytes, values: pa.Array, elements: list[bytes], width: int) -> list[bytes]:
@@ -150,13 +148,9 @@ def _digest_flat(values: pa.Array, kind: pa.DataType) -> list[bytes]:
     elif types.is_interval(kind):
         digest = _digest_interval
     else:
-        text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-        values, digest = values.cast(pa.large_binary()), functools.partial(_digest_bytes, b"s" if text else b"y")
+        tag = b"s" if is_string(kind) else b"y"
+        values, digest = values.cast(pa.large_binary()), lambda value: xxh3_128_digest(tag + value)
     return [NULL if each is None else digest(each) for each in values.to_pylist()]
-
-
-def _digest_bytes(tag: bytes, value: bytes) -> bytes:
-    return xxh3_128_digest(tag + value)
 
 
 def _digest_times(values: pa.Array, kind: pa.DataType) -> list[bytes]:

@@ -35,18 +35,23 @@ def find_paths(storage: Storage, given: str) -> Iterator[tuple[str, str]]:
         yield path, path
         return
     for pattern in dict.fromkeys(_expand(path)):
-        parts = pattern.split("/")
-        fixed = next((place for place, part in enumerate(parts) if MAGIC.search(part)), len(parts))
-        if fixed == len(parts):
-            matches = [pattern] if storage.exists(pattern) else []
-            yield from ((match, match) for match in matches)
+        root, parts = split_fixed(pattern)
+        if not parts:
+            if storage.exists(pattern):
+                yield pattern, pattern
             continue
-        root = "/".join(parts[:fixed])
         matches = [root]
-        for place, part in enumerate(parts[fixed:], fixed + 1):
-            is_last = place == len(parts)
+        for count, part in enumerate(parts, 1):
+            is_last = count == len(parts)
             matches = [f"{match}/{name}" for match in matches for name in _names(storage, match, part, is_last)]
         yield from ((root or "/", match) for match in matches)
+
+
+def split_fixed(pattern: str) -> tuple[str, list[str]]:
+    """Return the folder before the first glob in a path, and the names from there on."""
+    parts = pattern.split("/")
+    fixed = next((place for place, part in enumerate(parts) if MAGIC.search(part)), len(parts))
+    return "/".join(parts[:fixed]), parts[fixed:]
 
 
 def fits(name: str, pattern: str) -> bool:

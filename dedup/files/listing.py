@@ -83,7 +83,6 @@ def list_files(
     *,
     format: str = "auto",  # noqa: A002 - as the setting is called
     name_filter: str = "",
-    storage: Storage | None = None,
 ) -> Listing:
     """Return the files of inputs.
 
@@ -102,12 +101,11 @@ def list_files(
     StorageError
         When an input is missing or has no file, is listed twice, or its names tell no format or several.
     """
-    storage = storage or Storage()
-    found: list[_Found] = []
+    storage, found = Storage(), list[_Found]()
     for path in inputs:
         files = list(_find(storage, path))
         chosen = [each for each in files if not name_filter or fits(each.name, name_filter)]
-        if special := [each.path for each in chosen if each.is_special]:
+        if special := [each.path for each in chosen if each.entry.is_special]:
             # To open a pipe waits for who writes to it, perhaps for ever.
             raise StorageError(f"--input {redact(special[0])}: must be a file, to be read more than once (it is none)")
         if not chosen:
@@ -119,8 +117,8 @@ def list_files(
         InputFile(
             path=each.path,
             relative=relative,
-            size=each.size,
-            changed=each.changed,
+            size=each.entry.size,
+            changed=each.entry.changed,
             format=kind,
             compression=_compression(each.path) if kind.is_compressible else None,
         )
@@ -136,9 +134,7 @@ class _Found:
     root: str
     """Folder at which the file's relative path begins."""
     path: str
-    size: int
-    changed: int
-    is_special: bool
+    entry: Entry
 
     @property
     def name(self) -> str:
@@ -162,10 +158,10 @@ def _find(storage: Storage, given: str) -> Iterator[_Found]:
             for below in storage.list(path, recursive=True):
                 if not below.is_folder and not any(map(is_hidden, below.path.split("/"))):
                     place = f"{path.rstrip('/')}/{below.path}"
-                    yield _found(given, begin, place, below)
+                    yield _Found(given=given, root=begin, path=place, entry=below)
         else:
             begin = path.rpartition("/")[0] if path == root else root
-            yield _found(given, begin, path, entry)
+            yield _Found(given=given, root=begin, path=path, entry=entry)
 
 
 def _check_links(folder: str) -> None:
@@ -177,11 +173,6 @@ def _check_links(folder: str) -> None:
                     f"--input {redact(str(path))}: must lead elsewhere than to a folder that it lies in "
                     f"({redact(str(path.resolve()))})"
                 )
-
-
-def _found(given: str, root: str, path: str, entry: Entry) -> _Found:
-    size, changed = entry.size, entry.changed
-    return _Found(given=given, root=root, path=path, size=size, changed=changed, is_special=entry.is_special)
 
 
 def _refuse(storage: Storage, given: str, name_filter: str) -> None:

@@ -93,7 +93,7 @@ def check_names(source: FileSource, names: Sequence[str], setting: str = "output
     if source.listing.format.id_column:
         raise SchemaError(f"{setting} needs columns (got texts, which have none)")
     for file in source.listing.files:
-        require_free(file.format.list_columns(file), names, file.path, setting)
+        require_free(file.format.list_columns(file), names, setting, file.path)
 
 
 def check_unchanged(storage: Storage, file: InputFile) -> None:

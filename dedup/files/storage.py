@@ -211,7 +211,7 @@ class Storage:
         with readable(path):
             system.create_dir(str(Path(place).parent))
             try:
-                stream = os.fdopen(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")
+                stream = Path(place).open("xb")  # noqa: SIM115 - closed below, where another error counts
             except FileExistsError:
                 return False
             try:
@@ -236,13 +236,6 @@ class Storage:
         with readable(path), system.open_input_stream(place, compression=None) as stream:
             content = bytes(stream.read())
         return content.decode("utf-8")
-
-    def size(self, path: str) -> int:
-        """Return the bytes of a file, or of all files in a folder."""
-        entry = self.look(path)
-        if entry is not None and not entry.is_folder:
-            return entry.size
-        return sum(entry.size for entry in self.list(path, recursive=True))
 
     def list(self, path: str, *, recursive: bool = False) -> list[Entry]:
         """Return the entries of a folder by path; empty if there is no folder.
@@ -341,7 +334,7 @@ def _temporary(folder: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """Create a file with the permissions of the umask, and delete it if it is still there afterwards."""
     temporary = folder / f".{secrets.token_hex(8)}.tmp"
     with readable(str(folder)):
-        stream = os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")
+        stream = temporary.open("xb")
     try:
         yield stream, temporary
     finally:

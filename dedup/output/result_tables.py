@@ -14,7 +14,7 @@ from dedup.engine.engine import Batches, Engine, Rows, once
 from dedup.errors import DedupError
 from dedup.informing import NEAR_MISSES, SKETCH, SOURCES, TEXTS, Inform
 from dedup.layers.near.sketching import merge_cells
-from dedup.output.row_decisions import REASON, Findings, count_sources, decide, read_profiles, read_removed
+from dedup.output.row_decisions import REASON, Findings, count_sources, decide, read_profiles
 from dedup.output.spans import write_spans
 from dedup.output.weights import weigh
 from dedup.settings.options import Config
@@ -171,7 +171,7 @@ def write_result(
         near_misses=near_misses.result(),
         quarantined=quarantined.result(),
         spans=spans_written.result(),
-        removed_by=read_removed(tally),
+        removed_by=dict(tally.get("removed", {})),
         text_bytes_kept=rows.text_bytes_kept,
     )
     return WrittenOutput(

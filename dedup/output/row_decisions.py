@@ -73,7 +73,7 @@ class Findings(Generic[Rows]):
 
 
 def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
-    """Keep DECISIONS of all rows that go; the tally has what `read_removed` and `read_profiles` read.
+    """Keep DECISIONS of all rows that go; the tally has the rows `removed` by layer, and what `read_profiles` reads.
 
     Of equal rows, which share a document id, the first by file and row stays if their document does; the others go as
     its copies.
@@ -122,13 +122,8 @@ def list_columns(id_type: pa.DataType) -> pa.Schema:
     return pa.schema([*own, *(removals.field(name) for name in REASON), NUMBER])
 
 
-def read_removed(tally: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """Return the rows that go by layer, of the tally of DECISIONS."""
-    return dict(tally.get("removed", {}))
-
-
 def read_profiles(tally: Mapping[str, Mapping[str, int]]) -> dict[tuple[int, str], int]:
-    """Return them by the number of their profile and layer."""
+    """Return the rows that go by the number of their profile and layer, of the tally of DECISIONS."""
     found = ((*key.partition(" "), count) for key, count in tally.get("profiles", {}).items())
     return {(int(number), layer): count for number, _, layer, count in found}
 

@@ -15,6 +15,7 @@ from dedup.engine.expressions import column, write_text
 from dedup.engine.placement import fits_broadcast
 from dedup.engine.spark_rows import SparkRows
 from dedup.errors import ConfigError, SchemaError
+from dedup.files.columns import require_free
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import load_format
 from dedup.kernels.runs.span_offsets import unite_spans
@@ -71,9 +72,9 @@ class RowOutput:
                 raise SchemaError(f"output.format: {rule}")
         check_merge(self.config, load_format(self.kind))
         names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge)]
-        check_free(self.rows, names, "keep.merge")
+        require_free(self.rows.columns, names, "keep.merge")
         if self.config.output.mode == "annotate":
-            check_free(self.rows, NOTES, ANNOTATED)
+            require_free(self.rows.columns, NOTES, ANNOTATED)
 
     def save(self, name: str, rows: SparkRows, /) -> int:
         """See `ResultWriter.save`."""
@@ -235,20 +236,6 @@ def decide_rows(
     names = list(notes) if len(notes) > 1 else own
     named = [values[each].alias(final) for each, final in zip(own, names, strict=True)]
     return joined.select(*[column(each) for each in corpus.columns], *named), names
-
-
-def check_free(corpus: DataFrame, names: Collection[str], setting: str) -> None:
-    """Make sure that the input has no column of these names, in whatever case.
-
-    Raises
-    ------
-    SchemaError
-        When it has; names the setting that adds it.
-    """
-    lowered = {name.lower() for name in names}
-    taken = [name for name in corpus.columns if name.lower() in lowered]
-    if taken:
-        raise SchemaError(f"{setting} adds the column {taken[0]!r}, which the input must not have")
 
 
 def add_merged(corpus: DataFrame, doc_id: Column, merged: DataFrame, added: Sequence[str]) -> DataFrame:

@@ -58,7 +58,6 @@ SKETCH = "sketch"
 """Folder of an output with some of its shingles."""
 SIZED = ("bucket_sizes", "component_sizes")
 """Histograms of a report."""
-READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,11 +261,8 @@ def _names(value: Any, known: set[Any]) -> bool:  # noqa: ANN401 - any of JSON
 
 def digest_file(storage: Storage, path: str) -> str:
     """Return the SHA-256 of a file's bytes."""
-    digest = hashlib.sha256()
     with storage.open(path) as stream:
-        while block := stream.read(READ_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def erase(

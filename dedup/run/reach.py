@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from dedup.errors import StorageError
-from dedup.files.globs import MAGIC
+from dedup.files.globs import split_fixed
 from dedup.files.storage import Storage
 from dedup.files.systems import SCHEMES, is_local, redact, refuse_scheme, split_url
 from dedup.run.job import Job
@@ -70,7 +70,7 @@ def check_reach(job: Job) -> None:
     StorageError
         Says how Spark reads them as a table.
     """
-    readable = [_fixed(path) for path in job.read if not is_local(path)]
+    readable = [split_fixed(path.rstrip("/"))[0] for path in job.read if not is_local(path)]
     output = "" if is_local(job.output) else job.output.rstrip("/")
     if not readable and not output:
         return
@@ -96,13 +96,6 @@ def check_reach(job: Job) -> None:
     shown = ", ".join(map(redact, filter(None, [*readable, output])))
     if obstacle := said[0] if said else f"{shown}: no answer within {PATIENCE_SECONDS:.0f} s":
         raise advise(job, obstacle)
-
-
-def _fixed(path: str) -> str:
-    """Return the part of a path before its first glob."""
-    parts = path.rstrip("/").split("/")
-    first = next((number for number, part in enumerate(parts) if MAGIC.search(part)), len(parts))
-    return "/".join(parts[:first])
 
 
 def check_sight(spark: "SparkSession", job: Job, lock: str) -> None:

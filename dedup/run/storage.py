@@ -1,5 +1,6 @@
 """The file systems of the input and the output: through Hadoop's API, or from a client of Spark Connect its own."""
 
+import contextlib
 import re
 from typing import Any, Protocol, Self
 
@@ -128,11 +129,8 @@ class HadoopStorage:
 
     def write_text(self, path: str, content: str) -> None:
         """Write a small UTF-8 file, over an existing one."""
-        stream = self._system(path).create(self._path(path))
-        try:
+        with contextlib.closing(self._system(path).create(self._path(path))) as stream:
             stream.write(bytearray(content, "utf-8"))
-        finally:
-            stream.close()
 
     def create_text(self, path: str, content: str) -> bool:
         """Write a small UTF-8 file unless there is one; tell whether it was written.
@@ -147,19 +145,14 @@ class HadoopStorage:
             if kind in {"FileAlreadyExistsException", "AlreadyBeingCreatedException"}:
                 return False
             raise
-        try:
+        with contextlib.closing(stream):
             stream.write(bytearray(content, "utf-8"))
-        finally:
-            stream.close()
         return True
 
     def read_text(self, path: str) -> str:
         """Read a small UTF-8 file."""
-        stream = self._system(path).open(self._path(path))
-        try:
+        with contextlib.closing(self._system(path).open(self._path(path))) as stream:
             return bytes(stream.readAllBytes()).decode("utf-8")
-        finally:
-            stream.close()
 
     def first_file(self, pattern: str) -> tuple[str, str] | None:
         """See `SparkStorage.first_file`."""

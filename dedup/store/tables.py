@@ -104,7 +104,7 @@ class Tables:
                 noted[SIZES] = pack_sizes(sizes)
             writer.add_key_value_metadata(noted)
             writer.close()
-        size = self.storage.size(self._locate(name, path))
+            size = stream.tell()
         return [File(path=path, size=size, segment=segment, rows=rows)]
 
     def commit_state(self, version: int, number: int, rows: pa.Table, replaced: Sequence[File] = ()) -> None:
@@ -123,9 +123,8 @@ class Tables:
         path = f"{number:09}-{secrets.token_hex(4)}.parquet"
         with narrow(self.path), self.storage.create(f"{self.path}/{BATCHES}/{path}") as stream:
             pq.write_table(rows, stream, compression="zstd", write_page_checksum=True)
-        size = self.storage.size(f"{self.path}/{BATCHES}/{path}")
+            added = File(path=path, size=stream.tell(), segment="", rows=rows.num_rows)
         try:
-            added = File(path=path, size=size, segment="", rows=rows.num_rows)
             self.log.commit_state(version, number, added, replaced)
         except Conflict:
             self.storage.delete(f"{self.path}/{BATCHES}/{path}")

@@ -12,8 +12,9 @@ from dedup.api import deduplicate
 from dedup.engine.corpus import identify
 from dedup.engine.expressions import column
 from dedup.errors import DedupError, SchemaError
+from dedup.files.columns import require_free
 from dedup.output.file_output import NOTED_LENGTH
-from dedup.output.row_output import ANNOTATED, check_free, cut_texts, decide_rows, note_texts, read_notes
+from dedup.output.row_output import ANNOTATED, cut_texts, decide_rows, note_texts, read_notes
 from dedup.output.spark_tasks import save
 from dedup.run.faults import recognise
 from dedup.run.job import Job
@@ -196,7 +197,7 @@ def test_an_input_with_a_column_of_an_annotation_is_refused(spark, name):
 
     # To Spark, names that differ in case are one column.
     with pytest.raises(SchemaError, match=rf"(?i)annotate adds the column '{name}', which the input must not have"):
-        check_free(corpus, NOTES, ANNOTATED)
+        require_free(corpus.columns, NOTES, ANNOTATED)
 
 
 @pytest.mark.parametrize("kind", ["string", "binary"])

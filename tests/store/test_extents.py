@@ -122,7 +122,7 @@ def test_an_object_store_gives_the_same(monkeypatch):
         found, values = write(f"{bucket}/store", monkeypatch)
         rows = found.find("sets", np.arange(0, 3 * COUNT, 15))
         path = place(found)
-        size = Storage().size(path)
+        size = Storage().look(path).size
 
         assert rows["shingles"].to_pylist() == [values[each] for each in range(0, 3 * COUNT, 15)]
         assert Storage().read_ranges(path, [(0, 4), (size - 4, size + 9)]) == [b"PAR1", b"PAR1"]

@@ -277,11 +277,12 @@ class Format(ABC):
             When a file cannot be written.
         """
 
-    @abstractmethod
     def clear(
         self, file: InputFile, cleared: Mapping[str, Sequence[str]], mark: Mark, output: OutputFile | None
     ) -> int:
         """Make marked cells of added columns null, and those of others that belong to them; return their number.
+
+        None of a format without columns.
 
         Parameters
         ----------
@@ -290,6 +291,7 @@ class Format(ABC):
         output
             Stream that the file is written to; None: only count.
         """
+        return 0
 
     @abstractmethod
     def schemas(self, file: InputFile) -> Iterator[pa.Schema]:

@@ -136,7 +136,7 @@ class JsonlFormat(RecordFormat):
             body = content[:-1].removeprefix(BOM).strip()
             if b'"dedup' in record.lower() or b"\\u" in record:
                 names = list(parse(record.removeprefix(BOM)) or ())
-                require_free(names, notes.column_names, file.path, "output.mode: annotate")
+                require_free(names, notes.column_names, "output.mode: annotate", file.path)
             if not content.endswith(b"}"):
                 raise DataError(
                     f"{redact(file.path)}: must not change while the job reads it (a line is no JSON object)"

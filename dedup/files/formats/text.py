@@ -1,6 +1,6 @@
 """Plain text, one document a file, whose id is its path."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -19,7 +19,6 @@ from dedup.files.formats.format import (
     Format,
     Guess,
     InputFile,
-    Mark,
     NumberedRows,
     Query,
     Rows,
@@ -27,7 +26,7 @@ from dedup.files.formats.format import (
     damaged,
     open_bytes,
 )
-from dedup.files.storage import OutputFile, Storage
+from dedup.files.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -85,13 +84,6 @@ class TextFormat(Format):
         elif target := removed if is_removed else kept:
             storage.copy(file.path, target)
         return FileCounts(kept=1 - is_removed, removed=is_removed)
-
-    def clear(
-        self, file: InputFile, cleared: Mapping[str, Sequence[str]], mark: Mark, output: OutputFile | None
-    ) -> int:
-        """See `Format.clear`; texts have no columns."""
-        del file, cleared, mark, output
-        return 0
 
     def open_dataset(self, files: Sequence[InputFile]) -> "ds.Dataset":
         """See `Format.open_dataset`; paths are those below the folder of the files."""
