@@ -47,6 +47,11 @@ def _list_of(required: Sequence[str], properties: Mapping[str, Any]) -> dict[str
     return {"type": "object", "required": ["documents"], "properties": {"documents": documents}}
 
 
+def _offer(summary: str, answer: str) -> dict[str, Any]:
+    """Describe a path that everybody may read."""
+    return {"get": {"summary": summary, "security": [], "responses": {"200": {"description": answer}}}}
+
+
 _REFUSALS = {
     "400": "no such documents; nothing was admitted",
     "401": "no token, or a wrong one",
@@ -54,6 +59,23 @@ _REFUSALS = {
     "413": f"more than {MOST_DOCUMENTS:,} documents or {MOST_BYTES >> 20} MiB",
     "503": "the storage fails, and the service ends: ask again once it is back, with the same ids",
 }
+_DOCUMENTS = _list_of(
+    ["text"],
+    {
+        "text": {"type": ["string", "null"]},
+        "id": {**_ID, "description": "of all or of none, which have digests of their texts then"},
+    },
+)
+_ANSWERS = _list_of(
+    ["id", "duplicate", "of", "jaccard", "unsure"],
+    {
+        "id": _ID,
+        "duplicate": {"type": "boolean"},
+        "of": {"oneOf": [*_ID["oneOf"], {"type": "null"}], "description": "most similar one"},
+        "jaccard": {"type": ["number", "null"], "description": "exact similarity to it"},
+        "unsure": {"type": "boolean", "description": "too many share a band with it for all to be compared"},
+    },
+)
 API: Mapping[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "dedup store serve", "version": __version__, "license": {"name": "Apache-2.0"}},
@@ -63,42 +85,11 @@ API: Mapping[str, Any] = {
         "/admit": {
             "post": {
                 "summary": "Take in documents, all or none, and say which are duplicates.",
-                "requestBody": {
-                    "required": True,
-                    **_describe(
-                        _list_of(
-                            ["text"],
-                            {
-                                "text": {"type": ["string", "null"]},
-                                "id": {
-                                    **_ID,
-                                    "description": "of all or of none, which have digests of their texts then",
-                                },
-                            },
-                        )
-                    ),
-                },
+                "requestBody": {"required": True, **_describe(_DOCUMENTS)},
                 "responses": {
                     "200": {
                         "description": "answers, which are on storage, in the order of the documents",
-                        **_describe(
-                            _list_of(
-                                ["id", "duplicate", "of", "jaccard", "unsure"],
-                                {
-                                    "id": _ID,
-                                    "duplicate": {"type": "boolean"},
-                                    "of": {
-                                        "oneOf": [*_ID["oneOf"], {"type": "null"}],
-                                        "description": "most similar one",
-                                    },
-                                    "jaccard": {"type": ["number", "null"], "description": "exact similarity to it"},
-                                    "unsure": {
-                                        "type": "boolean",
-                                        "description": "too many share a band with it for all to be compared",
-                                    },
-                                },
-                            )
-                        ),
+                        **_describe(_ANSWERS),
                     },
                     **{status: {"description": text} for status, text in _REFUSALS.items()},
                 },
@@ -110,20 +101,8 @@ API: Mapping[str, Any] = {
                 "responses": {"200": {"description": "metrics"}, "401": {"description": _REFUSALS["401"]}},
             }
         },
-        "/openapi.json": {
-            "get": {
-                "summary": "This description, for programs.",
-                "security": [],
-                "responses": {"200": {"description": "a document of OpenAPI"}},
-            }
-        },
-        "/": {
-            "get": {
-                "summary": "This page.",
-                "security": [],
-                "responses": {"200": {"description": "a page"}},
-            }
-        },
+        "/openapi.json": _offer("This description, for programs.", "a document of OpenAPI"),
+        "/": _offer("This page.", "a page"),
     },
 }
 """Description of the service."""

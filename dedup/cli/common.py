@@ -4,11 +4,11 @@ import argparse
 import difflib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from dedup.cli.process import print_error
-from dedup.display import printable
+from dedup.display import printable, to_json
 from dedup.errors import ConfigError, DataError, StorageError, suggest
 from dedup.settings.files import find_field, list_presets, list_settings, load_config
 from dedup.settings.options import Config
@@ -329,3 +329,14 @@ def print_table(rows: Sequence[Mapping[str, object]]) -> None:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for line in cells:
             print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_json(rows: Iterable[Mapping[str, object]]) -> None:
+    """Print rows as JSON objects, one a line."""
+    for row in rows:
+        print(to_json(row))
+
+
+def print_numbers(numbers: Mapping[str, int]) -> None:
+    """Print counts by their names, one a line."""
+    print("\n".join(f"{name.replace('_', ' '):<16}{value:>12,}" for name, value in numbers.items()))

@@ -7,9 +7,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import READING, Parser, add_options, add_settings, print_table, read_settings
+from dedup.cli.common import READING, Parser, add_options, add_settings, print_json, print_table, read_settings
 from dedup.cli.process import command
-from dedup.display import hide_secrets, log_to_stderr, printable, to_json
+from dedup.display import hide_secrets, log_to_stderr, printable
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -41,18 +41,17 @@ def main(arguments: Sequence[str]) -> int:
     from dedup.run.comparing import compare_snapshots, name_snapshots  # noqa: PLC0415
 
     found = compare_snapshots(name_snapshots(options.against), config, options.output)
-    _show(found.matrix, as_json=options.json)
-    if options.output and not options.json:
+    if options.json:
+        print_json(found.matrix)
+        return 0
+    _show(found.matrix)
+    if options.output:
         print(f"\nreport   {hide_secrets(options.output)}/matrix.html, matrix.json, duplicates")
     return 0
 
 
-def _show(matrix: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print the matrix as a table, or as JSON."""
-    if as_json:
-        for cell in matrix:
-            print(to_json(cell))
-        return
+def _show(matrix: Sequence[Mapping[str, Any]]) -> None:
+    """Print the matrix as a table."""
     lines: dict[str, dict[str, str]] = {}
     for cell in matrix:
         name = printable(cell["snapshot"])

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dedup.cli.common import Parser, read_ids, read_texts, typed
+from dedup.cli.common import Parser, print_numbers, read_ids, read_texts, typed
 from dedup.cli.process import command
 from dedup.display import log_to_stderr
 
@@ -76,9 +76,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         print(json.dumps(receipt))
         return 0
-    told = {name: f"{receipt[name]:,}" for name in ("documents", "absent", "displaced")}
-    told |= {"outputs": f"{len(receipt['outputs']):,}", "files changed": f"{len(receipt['files']):,}"}
-    print("\n".join(f"{name:<16}{value:>12}" for name, value in told.items()))
+    told = {name: receipt[name] for name in ("documents", "absent", "displaced")}
+    print_numbers(told | {"outputs": len(receipt["outputs"]), "files changed": len(receipt["files"])})
     for each in receipt["outputs_missing"]:
         print(f"{'output missing':<16}{each}")
     print(f"{'receipt':<16}{path}")

@@ -7,9 +7,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import Parser, print_table
+from dedup.cli.common import Parser, print_json, print_table
 from dedup.cli.process import command
-from dedup.display import hide_secrets, to_json
+from dedup.display import hide_secrets
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -31,8 +31,7 @@ def main(arguments: Sequence[str]) -> int:
 
     matrix = estimate_overlaps(options.corpora, by_source=options.by_source, output=options.output)
     if options.json:
-        for cell in matrix:
-            print(to_json(cell))
+        print_json(matrix)
         return 0
     _show(matrix)
     if options.output:

@@ -5,13 +5,15 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dedup.cli.common import (
     READING,
     Parser,
     add_options,
     add_settings,
+    print_json,
+    print_numbers,
     print_table,
     read_ids,
     read_lines,
@@ -20,12 +22,14 @@ from dedup.cli.common import (
     whole,
 )
 from dedup.cli.process import command
-from dedup.display import log_to_stderr, to_json
+from dedup.display import log_to_stderr
 from dedup.errors import ConfigError
 
 if TYPE_CHECKING:
     from dedup.stores import Store
 
+Work: TypeAlias = "Callable[[argparse.Namespace, Store], int]"
+"""Work of a verb, which returns the exit status."""
 TOKEN_LENGTH = 16
 
 
@@ -42,14 +46,15 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli = Parser(prog="dedup store", description=__doc__, epilog="More: docs/growing.md")
     verbs = cli.add_subparsers(dest="verb", metavar="VERB", required=True)
 
-    def add(verb: str, purpose: str) -> argparse.ArgumentParser:
+    def add(verb: str, work: Work, purpose: str) -> argparse.ArgumentParser:
         found = verbs.add_parser(verb, help=purpose, description=f"{purpose[:1].upper()}{purpose[1:]}.")
+        found.set_defaults(work=work)
         found.add_argument("store", metavar="S", help="store, as made by dedup run --store")
         found.add_argument("--json", action="store_true", help="a JSON object a line")
         return found
 
-    add("history", "operations on the store, oldest first")
-    check = add("check", "read the whole store, and check its tables against each other")
+    add("history", _history, "operations on the store, oldest first")
+    check = add("check", _check, "read the whole store, and check its tables against each other")
     check.add_argument("--mend", action="store_true", help="delete rows and files that belong to nothing")
     check.add_argument(
         "--hours",
@@ -57,15 +62,15 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         default=24,
         help="hours after which unfinished files count as left by a crash; default: 24",
     )
-    add("compact", "write many small files as few large ones")
-    vacuum = add("vacuum", "delete files that are no longer part of it")
+    add("compact", _compact, "write many small files as few large ones")
+    vacuum = add("vacuum", _vacuum, "delete files that are no longer part of it")
     vacuum.add_argument(
         "--hours",
         type=whole(0),
         default=168,
         help="hours since a file was last needed; more than any writer takes; default: 168, a week",
     )
-    delete = add("delete", "delete documents from all tables; vacuum makes it final")
+    delete = add("delete", _delete, "delete documents from all tables; vacuum makes it final")
     delete.add_argument(
         "--ids",
         required=True,
@@ -75,7 +80,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     delete.add_argument(
         "--readmit", action="store_true", help="keep one of the documents that were removed in favour of a deleted one"
     )
-    serve = add("serve", "take documents one by one over HTTP, and say at once which are duplicates")
+    serve = add("serve", _serve, "take documents one by one over HTTP, and say at once which are duplicates")
     serve.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; default: %(default)s, this machine alone"
     )
@@ -87,7 +92,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     serve.add_argument("--key-file", default="", metavar="FILE", help="key of the store's hashes, if it has one")
     migrate = add(
-        "migrate", "make a new store of its batches with other settings, beside it or, with --cut-over, in its place"
+        "migrate",
+        _migrate,
+        "make a new store of its batches with other settings, beside it or, with --cut-over, in its place",
     )
     migrate.add_argument("--to", required=True, metavar="NEW", help="the new store; batches that it already has stay")
     migrate.add_argument(
@@ -117,7 +124,8 @@ def main(arguments: Sequence[str]) -> int:
     # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
     from dedup.stores import Store  # noqa: PLC0415
 
-    return _VERBS[options.verb](options, Store(options.store))
+    work: Work = options.work
+    return work(options, Store(options.store))
 
 
 def _history(options: argparse.Namespace, store: "Store") -> int:
@@ -183,24 +191,12 @@ def _tell(options: argparse.Namespace, numbers: Mapping[str, int]) -> None:
     if options.json:
         print(json.dumps(numbers))
     else:
-        print("\n".join(f"{name.replace('_', ' '):<16}{value:>12,}" for name, value in numbers.items()))
+        print_numbers(numbers)
 
 
 def _show(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
     """Print rows as a table, or as JSON."""
     if options.json:
-        for row in rows:
-            print(to_json(row))
-        return
-    print_table([{name: row[name] for name in names} for row in rows])
-
-
-_VERBS: "dict[str, Callable[[argparse.Namespace, Store], int]]" = {
-    "history": _history,
-    "check": _check,
-    "compact": _compact,
-    "vacuum": _vacuum,
-    "delete": _delete,
-    "migrate": _migrate,
-    "serve": _serve,
-}
+        print_json(rows)
+    else:
+        print_table([{name: row[name] for name in names} for row in rows])
