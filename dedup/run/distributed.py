@@ -30,11 +30,7 @@ from dedup.run.faults import find_cause
 from dedup.run.input import fingerprint, is_lasting, load_table, take_table
 from dedup.run.job import Job
 from dedup.run.layers import find_vector, list_noted
-from dedup.run.opening import (
-    SPLIT_BYTES,
-    check_unchanged,
-    open_input,
-)
+from dedup.run.opening import SPLIT_BYTES, check_unchanged, open_input
 from dedup.run.session import suit_session
 from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import Workspace
@@ -73,7 +69,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
         spark=spark.version,
         begin=lambda: nullcontext(engine),
         open_output=open_output,
-        list_repeated=_list_repeated,
+        list_repeated=lambda engine: engine.known.repeated,
         check_unchanged=partial(check_unchanged, job, listing),
     )
 
@@ -135,7 +131,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
         spark=spark.version,
         begin=lambda: nullcontext(engine),
         open_output=lambda _: output,
-        list_repeated=_list_repeated,
+        list_repeated=lambda engine: engine.known.repeated,
         check_unchanged=check_unchanged,
         tables=tables,
     )
@@ -180,7 +176,3 @@ def _check_expressions(table: DataFrame, config: Config) -> None:
             raise ConfigError(f"{rule} ({find_cause(error)})") from error
         if not sessions.is_repeatable(keyed):
             raise ConfigError(f"{rule}, the same each time (it has one such as rand())")
-
-
-def _list_repeated(engine: SparkEngine) -> SparkRows | None:
-    return engine.known.repeated

@@ -16,7 +16,7 @@ SHOWN_LENGTH = 300
 """Most characters shown of a system's message."""
 PATH = re.compile(r"(?:\b[a-z][a-z0-9]*:/|(?<![\w/])/)[^\s'\",;]+")
 REASON = re.compile(r"is not a Parquet file[^\n]*|File does not exist|No such file|[^\n]*hecksum[^\n]*")
-TOO_LONG = r"input\.max_text_bytes: a text must be of at most [\d,]+ bytes \(got \d"
+TOO_LONG = r"input\.max_text_bytes: a text must be of at most [\d,]+ bytes \(got \d[^\n]*"
 """Pattern of a message that a row was answered with; plans, which Spark's errors show, have its beginning too."""
 NO_MEMORY = r"OutOfMemoryError|OutOfDirectMemoryError"
 OUT_OF_MEMORY = 52
@@ -69,18 +69,13 @@ def _unreadable(said: str) -> DedupError:
     return DataError(f"--input: {paths[0] if paths else 'a file'} cannot be read ({why}); mend it or take it away")
 
 
-def _too_long(said: str) -> DedupError:
-    found = re.search(f"{TOO_LONG}[^\n]*", said)
-    return DataError(found[0] if found else said)
-
-
 def _shorten(text: str) -> str:
     first = " ".join(text.partition("\n\tat ")[0].split())
     return first if len(first) <= SHOWN_LENGTH else f"{first[:SHOWN_LENGTH]}..."
 
 
 KNOWN: dict[str, Callable[[str], DedupError]] = {
-    TOO_LONG: _too_long,
+    TOO_LONG: lambda said: DataError(re.findall(TOO_LONG, said)[0]),
     r"No space left on device|Disk quota exceeded|DiskOutOfSpaceException|not enough space": lambda _: StorageError(
         f"no space is left on the disk of the output or of spark.local.dir; make some and {AGAIN}"
     ),

@@ -23,12 +23,7 @@ from dedup.run.execution import Work, execute
 from dedup.run.faults import recognise
 from dedup.run.input import is_lasting, load_table
 from dedup.run.job import Job
-from dedup.run.opening import (
-    assume,
-    estimate_need,
-    fits_driver,
-    list_input,
-)
+from dedup.run.opening import assume, estimate_need, fits_driver, list_input
 from dedup.run.reach import advise, check_sight
 from dedup.run.session import WHOLE_STAGE
 from dedup.run.storage import open_storage

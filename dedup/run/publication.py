@@ -57,10 +57,6 @@ def identify(job: Job, specs: Sequence[HashSpec], fingerprint: str) -> Mapping[s
     return {"version": __version__, **hashed, **settings, **others, "input": fingerprint}
 
 
-def _name_inputs(job: Job) -> list[str]:
-    return [job.config.input.table] if job.config.input.table else list(job.inputs) or ["DataFrame"]
-
-
 def conclude(
     job: Job,
     workspace: Workspace,
@@ -92,7 +88,7 @@ def conclude(
     config = job.config
     report = build_report(
         config=config,
-        inputs=_name_inputs(job),
+        inputs=[config.input.table] if config.input.table else [*job.inputs] or ["DataFrame"],
         output=job.output,
         outcome=outcome,
         preset=job.preset,

@@ -83,6 +83,7 @@ class Workspace:
         self.scratch = f"{self.partial}/scratch-{self._run}"
         self.result = f"{self.partial}/result-{self._run}" if self._can_rename else f"{self.output}/version-{self._run}"
         self._replaced = f"{self.output}.replaced"
+        self._publishing, self._committing = (f"{self.partial}/{name}" for name in ("publishing", "committing"))
         self._before = ""
         """Version that was published before this run's own; empty until then, and without versions."""
         self._is_open = False
@@ -186,10 +187,6 @@ class Workspace:
             if entry.path.startswith(("result-", "parts-", "checkpoints-", "scratch-")):
                 self.storage.delete(f"{self.partial}/{entry.path}")
 
-    @property
-    def _publishing(self) -> str:
-        return f"{self.partial}/publishing"
-
     def abandon(self) -> None:
         """Delete the work of this run, if it has begun; it cannot be resumed."""
         if self._is_open:
@@ -290,10 +287,6 @@ class Workspace:
     def is_committing(self) -> bool:
         """Whether this run, or an earlier try of it, has begun to commit tables outside the output."""
         return self.storage.exists(self._committing)
-
-    @property
-    def _committing(self) -> str:
-        return f"{self.partial}/committing"
 
     def begin_commit(self) -> None:
         """Record that tables outside the output are being committed.
