@@ -40,7 +40,8 @@ from dedup.tables import arrow
 from dedup.tables.counts import Lost
 from dedup.tables.ids import SHOWN
 
-RECORDED = ("doc_id", "id", "source", "size", "text_bytes", "order_keys")
+RECORDED = ("doc_id", "id", "source", "text_bytes", "order_keys")
+"""Columns of REGISTER that `documents` has too."""
 COLLIDED = pa.schema([("id", pa.string()), ("other", pa.string())])
 """Ids of one hash: one that has come, and one of the store."""
 CONTENT = arrow.integers("high", "low")
@@ -333,17 +334,20 @@ def _list_documents(
 ) -> Rows:
     """Return the rows of `documents` that have come."""
     unseen = engine.join(numbered.owned, known, "doc_id", how="anti")
-    rows = engine.join(engine.select(arrival.documents, *RECORDED), unseen, "doc_id")
+    rows = engine.join(engine.select(arrival.documents, *RECORDED, shingle_count="size"), unseen, "doc_id")
     schema = snapshot.layout("documents").schema
-    listed = partial(_to_documents, schema=schema, batch=arrival.name, rules=snapshot.state.search.rules)
+    listed = partial(to_documents, schema=schema, batch=arrival.name, rules=snapshot.state.search.rules)
     if not numbered.repeated:
         return engine.map(rows, listed, schema, name="arrived")
     return engine.group("arrived", engine.map(rows, listed, schema), once(schema))
 
 
-def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str, rules: Sequence[tuple[str, str]]) -> Batches:
+def to_documents(
+    batches: Batches, *, schema: pa.Schema, batch: str, rules: Sequence[tuple[str, str]], **known: int
+) -> Batches:
+    """Return rows of `documents` of a batch, with columns whose one value is known."""
     for rows in batches:
-        yield conform(drop_keys(rows, rules), schema, batch=batch, shingle_count=rows["size"])
+        yield conform(drop_keys(rows, rules), schema, batch=batch, **known)
 
 
 def estimate_loss(

@@ -20,7 +20,7 @@ from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs import blocks
 from dedup.kernels.sets import pairs
 from dedup.kernels.sets.exact import take
-from dedup.kernels.sets.shingles import digest, shingle_texts
+from dedup.kernels.sets.shingles import digest
 from dedup.kernels.text.tokenizer import read_buffers
 from dedup.layers.near import comparison
 from dedup.layers.near.comparison import SignedSets
@@ -141,7 +141,7 @@ class Admission:
         self._frames = [*read_journal(self._tables, Position(*state.admitted), state.kind)]
         self.take_over(Resident.load(view.snapshot))
         # Compiled loops are loaded now, not while the first document waits.
-        self._sign(pa.nulls(1, self._kind), self._shingle(pa.array(["a few words"])))
+        self._sign(pa.nulls(1, self._kind), view.shingle(pa.array(["a few words"])))
 
     @property
     def pending(self) -> int:
@@ -247,7 +247,7 @@ class Admission:
         bounds = [*pairwise(accumulate((len(each.texts) for each in requests), initial=0))]
         texts = to_strings([text for each in requests for text in each.texts])
         ids, is_named = self._name(requests, texts)
-        group = self._sign(ids, self._shingle(texts))
+        group = self._sign(ids, self._view.shingle(texts))
         is_stored = is_in(np.array(group.doc_ids), self._resident.doc_ids)
         refused = self._refuse(group, bounds, is_named, is_named & is_stored)
         places = [place for error, own in zip(refused, bounds, strict=True) if not error for place in range(*own)]
@@ -258,11 +258,6 @@ class Admission:
             self._rebuild()
             raise
         return [error or [answers[place] for place in range(*own)] for error, own in zip(refused, bounds, strict=True)]
-
-    def _shingle(self, texts: pa.Array) -> tuple[Hashes, Integers]:
-        view = self._view
-        found = shingle_texts(texts, view.spec.shingle_size, view.tokenizer)
-        return found.shingles, found.offsets
 
     def _sign(self, ids: pa.Array, sets: tuple[Hashes, Integers]) -> Group:
         sizes, digests = np.diff(sets[1]).tolist(), digest(*sets)

@@ -72,7 +72,8 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
     goes = is_in(places.doc_ids, gone)
     hit = distinct(places.sets[goes & (places.sets != NO_SET)])
     dead = np.setdiff1d(hit, places.sets[~goes])
-    touched = _find_keys(snapshot, dead)
+    bands = ((part["key"].to_numpy(), part["set"].to_numpy()) for part in snapshot.scan("bands"))
+    touched = distinct(NONE, *(keys[is_in(sets, dead)] for keys, sets in bands))
     around = snapshot.find("bands", touched)
     met = around.filter(pa.array(~is_in(around["set"].to_numpy(), dead)))
     known = read_links(snapshot)
@@ -101,12 +102,6 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
     writing.finish(state, Label(operation="delete", documents=gone.size))
     told = pa.concat_tables([_list_displaced(decided.verdicts), aside.drop_columns(["doc_id"])])
     return Deleted(asked.size, len(ids) - asked.size, told)
-
-
-def _find_keys(snapshot: Snapshot, sets: Integers) -> Integers:
-    """Return the band keys of some sets, ascending."""
-    parts = snapshot.scan("bands")
-    return distinct(NONE, *(part["key"].to_numpy()[is_in(part["set"].to_numpy(), sets)] for part in parts))
 
 
 def _list_aside(snapshot: Snapshot, asked: Integers) -> pa.Table:

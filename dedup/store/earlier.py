@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, conform_rows, once, pass_on
-from dedup.files.orders import add_keys, drop_keys, join_keys
+from dedup.files.orders import add_keys, join_keys
 from dedup.kernels.digests import digest_each
 from dedup.kernels.election import to_matrix
 from dedup.kernels.ids import to_doc_ids
@@ -27,7 +27,7 @@ from dedup.layers.layer import CHANGED, Fetch, Found
 from dedup.layers.near.election import KEPT
 from dedup.layers.near.templates import DISTINCT, MEMBERS
 from dedup.layers.ordering import sourced
-from dedup.store.adding import Grown
+from dedup.store.adding import RECORDED, Grown, to_documents
 from dedup.store.election import DISPLACED, list_newest
 from dedup.store.numbering import KEYS as WANTED
 from dedup.store.outcome import list_changes
@@ -37,7 +37,6 @@ from dedup.store.snapshot import Snapshot
 from dedup.store.writing import write_rows
 from dedup.tables import arrow
 
-RECORDED = ("doc_id", "id", "source", "text_bytes", "order_keys")
 TOLD = ("doc_id", "kept", "representative", "kind", "jaccard", "since")
 """Columns of `members` that say in whose favour a document was removed."""
 TEXTS = ("doc_id", "text", "since")
@@ -325,7 +324,8 @@ def write_aside(
     if has_near:
         own = engine.join(own, gone, "doc_id", how="semi")
     schema = grown.snapshot.choose("documents")
-    listed = partial(_to_documents, schema=schema, batch=grown.arrival.name, rules=grown.snapshot.state.search.rules)
+    name, rules = grown.arrival.name, grown.snapshot.state.search.rules
+    listed = partial(to_documents, schema=schema, batch=name, rules=rules, set=NO_SET, shingle_count=0)
     documents = engine.group("aside", engine.map(own, listed, schema), once(schema))
     count: int = engine.tally(documents)["rows"]
     write_rows(engine, grown.writing, "documents", documents, count)
@@ -363,11 +363,6 @@ def _write_removed(engine: Engine[Rows], grown: Grown[Rows], known: Rows, table:
     if count:
         write_rows(engine, grown.writing, table, members, count)
     return engine.map(engine.select(members, "doc_id"), pass_on, MEMBERS, name=f"{table}_gone")
-
-
-def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str, rules: Sequence[tuple[str, str]]) -> Batches:
-    for rows in batches:
-        yield conform(drop_keys(rows, rules), schema, batch=batch, set=NO_SET, shingle_count=0)
 
 
 def _to_members(batches: Batches, *, schema: pa.Schema, since: int) -> Batches:

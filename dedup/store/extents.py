@@ -21,6 +21,8 @@ from dedup.store.arrays import list_ranges
 
 PAGE_BYTES = 1 << 30
 """Bytes of a column from which on a writer may begin another page in a group."""
+SIZES = b"dedup.sizes"
+"""Metadata of a file: the sizes of the values that are read apart, as `pack_sizes` has them."""
 SIZE_TYPE = np.dtype("<u4")
 LENGTH_BYTES = 4
 GAP_BYTES = 1 << 14
@@ -45,8 +47,10 @@ class Extents:
     """First row of each group, and the number of all."""
 
     @classmethod
-    def of(cls, metadata: pq.FileMetaData, column: str, packed: bytes) -> Self:
-        """Return the extents of a column, each group of which is one page, by sizes from `pack_sizes`."""
+    def of(cls, metadata: pq.FileMetaData, column: str) -> Self | None:
+        """Return the extents of a column, each group of which is one page; None of a file that does not tell."""
+        if (packed := metadata.metadata.get(SIZES)) is None:
+            return None
         unpacked = pa.decompress(base64.b64decode(packed), SIZE_TYPE.itemsize * metadata.num_rows, codec="zstd")
         sizes = np.frombuffer(unpacked, SIZE_TYPE).astype(np.int64)
         rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]

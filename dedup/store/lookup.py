@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from dedup.errors import ConfigError, DataError
 from dedup.files.formats.json_line import mend
+from dedup.kernels import Hashes, Integers
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.settings.hashspec import HashSpec
 from dedup.settings.rules import Range
 from dedup.store.arrays import distinct, list_ranges
 from dedup.store.links import Links, find_links
@@ -43,8 +43,6 @@ class View:
 
     snapshot: Snapshot
     tokenizer: Tokenizer
-    spec: HashSpec
-    threshold: float
     documents: pa.Table
     """doc_id and set of all documents, by set."""
 
@@ -65,14 +63,17 @@ class View:
             When the key, or Unicode's data, are others than the store's.
         """
         snapshot = Snapshot.open(Tables(path))
-        state = snapshot.state
-        held, tokenizer = load_contract(state, path, key_file=key_file)
+        tokenizer = load_contract(snapshot.state, path, key_file=key_file)
         snapshot = replace(snapshot, tokenizer=tokenizer)
         documents = snapshot.read("documents", ["doc_id", "set"])
         documents = documents.filter(pa.array(documents["set"].to_numpy() != NO_SET)).sort_by("set")
-        return cls(
-            snapshot=snapshot, tokenizer=tokenizer, spec=held, threshold=state.search.threshold, documents=documents
-        )
+        return cls(snapshot=snapshot, tokenizer=tokenizer, documents=documents)
+
+    def shingle(self, texts: pa.Array) -> tuple[Hashes, Integers]:
+        """Return the shingle sets of texts, as from `shingles.shingle`."""
+        spec = self.snapshot.state.spec
+        found = shingle_texts(texts, spec["shingle_size"], self.tokenizer)
+        return found.shingles, found.offsets
 
     def look_up(self, texts: Iterable[str], *, threshold: float | None = None) -> Iterator[list[Match]]:
         """Yield for each text the documents that resemble it, the most similar first.
@@ -89,18 +90,14 @@ class View:
         ConfigError
             When the threshold is no share.
         """
-        least, waiting = self.threshold if threshold is None else threshold, iter(texts)
+        least, waiting = self.snapshot.state.search.threshold if threshold is None else threshold, iter(texts)
         if not SHARE.holds(least, float):
             raise ConfigError(f"threshold: must be {SHARE.rule(float)} (got {least!r})")
         while part := list(islice(waiting, TOGETHER)):
-            yield from self._look_up(part, least)
-
-    def _look_up(self, texts: Sequence[str], least: float) -> list[list[Match]]:
-        found = shingle_texts(to_strings(texts), self.spec.shingle_size, self.tokenizer)
-        sets = found.shingles, found.offsets
-        _, keys = self.snapshot.state.signer.sign(*sets)
-        links, _ = find_links(self.snapshot, sets, keys, least)
-        return self._name(len(texts), links)
+            sets = self.shingle(to_strings(part))
+            _, keys = self.snapshot.state.signer.sign(*sets)
+            links, _ = find_links(self.snapshot, sets, keys, least)
+            yield from self._name(len(part), links)
 
     def _name(self, count: int, links: Links) -> list[list[Match]]:
         """Return the documents of sets, by the number of the text."""

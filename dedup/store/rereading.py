@@ -30,8 +30,8 @@ from dedup.store.state import KEY_FILE, STORED, TOKENIZER_FILE, State
 SHINGLED = pa.schema([("set", pa.int64()), ("shingles", pa.binary())])
 
 
-def load_contract(state: State, where: str, *, key_file: str = "") -> tuple[HashSpec, Tokenizer]:
-    """Return how a store makes shingles of texts.
+def load_contract(state: State, where: str, *, key_file: str = "") -> Tokenizer:
+    """Return the tokenizer by which a store makes shingles of texts.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def load_contract(state: State, where: str, *, key_file: str = "") -> tuple[Hash
     tokenizer = load_tokenizer(config)
     for name, (theirs, mine) in held.difference(HashSpec.of(config, tokenizer)).items():
         raise ConfigError(f"{where}: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
-    return held, tokenizer
+    return tokenizer
 
 
 def _list_columns(named: str) -> Texts:

@@ -25,7 +25,7 @@ from dedup.store.folder import File
 from dedup.store.rereading import SHINGLED, Rereader, load_contract
 from dedup.store.schemas import WORDS, Layout, list_layouts
 from dedup.store.state import State, read_state
-from dedup.store.tables import FIRSTS, Tables, locate_values
+from dedup.store.tables import FIRSTS, Tables
 
 WHOLE = 4
 """Part of the groups between the first and the last wanted, as a divisor, from which on all of them are read."""
@@ -228,7 +228,8 @@ class Snapshot:
         if path not in self._bounds:
             with self.open_file(name, file) as opened:
                 last = opened.read_row_group(opened.num_row_groups - 1, [self.layout(name).key])
-                self._bounds[path] = np.append(read_firsts(opened), last[0][-1].as_py())
+                firsts = np.frombuffer(bytes.fromhex(opened.metadata.metadata[FIRSTS].decode()), dtype=np.int64)
+                self._bounds[path] = np.append(firsts, last[0][-1].as_py())
         return self._bounds[path]
 
     def _find_rows(self, name: str, file: File, groups: Integers, wanted: Integers, names: list[str]) -> list[pa.Table]:
@@ -238,7 +239,7 @@ class Snapshot:
         with self.open_file(name, file, as_dictionary=[each for each in WORDS if each in names]) as found:
             if layout.apart in names:
                 if path not in self._extents:
-                    self._extents[path] = locate_values(found, layout.apart)
+                    self._extents[path] = Extents.of(found.metadata, layout.apart)
                 extents = self._extents[path]
             if extents is None:
                 schema = self.choose(name, names)
@@ -251,7 +252,7 @@ class Snapshot:
 
     @property
     def _rereader(self) -> Rereader:
-        tokenizer = self.tokenizer or load_contract(self.state, redact(self.tables.path))[1]
+        tokenizer = self.tokenizer or load_contract(self.state, redact(self.tables.path))
         spec = self.state.spec
         return Rereader(
             tokenizer=tokenizer,
@@ -305,12 +306,6 @@ def take_newest(rows: pa.Table) -> pa.Table:
     doc_ids, since = (rows[name].to_numpy() for name in ("doc_id", "since"))
     order = np.lexsort((since, doc_ids))
     return rows.take(pa.array(order[find_bounds(doc_ids[order])[1:] - 1]))
-
-
-def read_firsts(found: pq.ParquetFile) -> Integers:
-    """Return the first key of every group of a file."""
-    firsts: Integers = np.frombuffer(bytes.fromhex(found.metadata.metadata[FIRSTS].decode()), dtype=np.int64)
-    return firsts
 
 
 def choose_groups(keys: Integers, wanted: Integers) -> Integers:

@@ -18,7 +18,7 @@ from dedup.extras import check_extra
 from dedup.files.storage import Storage
 from dedup.files.systems import find_reason, is_local, is_of_system, readable, redact, resolve
 from dedup.kernels import Integers
-from dedup.store.extents import LENGTH_BYTES, PAGE_BYTES, Extents, pack_sizes, read_values
+from dedup.store.extents import LENGTH_BYTES, PAGE_BYTES, SIZES, pack_sizes, read_values
 from dedup.store.folder import Conflict, Damaged, File, list_named, narrow
 from dedup.store.schemas import BATCHES, SEGMENT, Layout
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 FIRSTS = b"dedup.firsts"
 """Metadata of a file: the first key of each of its groups, int64."""
-SIZES = b"dedup.sizes"
-"""Metadata of a file: the sizes of the values that are read apart, as `extents.pack_sizes` has them."""
 GROUP_BYTES = 1 << 26
 """Bytes from which on a group is not filled further: bounds memory."""
 
@@ -198,12 +196,6 @@ class Tables:
     def _locate(self, name: str, path: str) -> str:
         is_scratch = bool(self.scratch) and path.startswith(f"{self.scratch}/")
         return path if is_scratch else f"{self.path}/{name}/{path}"
-
-
-def locate_values(found: pq.ParquetFile, column: str) -> Extents | None:
-    """Return where the values of a column lie that is read apart; None of a file that does not tell."""
-    packed = found.metadata.metadata.get(SIZES)
-    return None if packed is None else Extents.of(found.metadata, column, packed)
 
 
 def _fill_groups(parts: Iterable[pa.Table], layout: Layout) -> Iterator[pa.Table]:

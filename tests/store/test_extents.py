@@ -10,10 +10,11 @@ import pytest
 from dedup.errors import StorageError
 from dedup.files.storage import Storage
 from dedup.store import snapshot, tables
+from dedup.store.extents import SIZES
 from dedup.store.schemas import list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State
-from dedup.store.tables import SIZES, Tables
+from dedup.store.tables import Tables
 from tests.stores import serve_bucket
 
 COUNT = 200

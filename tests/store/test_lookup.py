@@ -80,10 +80,8 @@ def test_an_id_is_told_by_escapes_where_the_terminal_lacks_its_characters(tables
 def test_texts_pass_in_parts_of_bounded_memory(tables, monkeypatch):
     monkeypatch.setattr("dedup.store.lookup.TOGETHER", 2)
     sizes = []
-    inner = View._look_up
-    monkeypatch.setattr(
-        View, "_look_up", lambda self, texts, least: sizes.append(len(texts)) or inner(self, texts, least)
-    )
+    inner = View.shingle
+    monkeypatch.setattr(View, "shingle", lambda self, texts: sizes.append(len(texts)) or inner(self, texts))
     found = dedup.lookup(tables.path, (text for text in [*TEXTS, "new", TEXTS[1]]))
 
     assert sizes == [2, 2, 1]
