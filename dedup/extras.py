@@ -7,25 +7,20 @@ from dedup.version import __version__
 
 WHEEL = f"corpus_dedup-{__version__}-py3-none-any.whl"
 """Name of the package's own file: on an index the package's name may be a stranger's."""
-SETUP = {
-    "spark": "scripts/setup adds them to a checkout, and a Java 17 or 21 where it can",
-    "store": "scripts/setup adds it to a checkout",
-    "serve": ".venv/bin/pip install uvicorn httptools uvloop adds them to a checkout",
+EXTRAS = {
+    "spark": (["pyspark", "pandas"], "scripts/setup adds them to a checkout, and a Java 17 or 21 where it can"),
+    "store": (["deltalake"], "scripts/setup adds it to a checkout"),
+    "serve": (
+        ["uvicorn", "httptools", "uvloop"],
+        ".venv/bin/pip install uvicorn httptools uvloop adds them to a checkout",
+    ),
+    "ids": (["tokenizers"], ".venv/bin/pip install tokenizers adds it to a checkout"),
+    "stemming": (["Stemmer"], ".venv/bin/pip install PyStemmer adds it to a checkout"),
+    "html": (["resiliparse"], ".venv/bin/pip install resiliparse adds it to a checkout"),
+    "markdown": (["markdown_it"], ".venv/bin/pip install markdown-it-py adds it to a checkout"),
+    "chinese": (["opencc"], ".venv/bin/pip install opencc adds it to a checkout"),
 }
-ADDED = {
-    "ids": ("tokenizers", "tokenizers"),
-    "stemming": ("PyStemmer", "Stemmer"),
-    "html": ("resiliparse", "resiliparse"),
-    "markdown": ("markdown-it-py", "markdown_it"),
-    "chinese": ("opencc", "opencc"),
-}
-"""Extras of one package each, which a checkout has not by itself: its name, and that of its module."""
-SETUP |= {extra: f".venv/bin/pip install {name} adds it to a checkout" for extra, (name, _) in ADDED.items()}
-PACKAGES = {
-    "spark": ("pyspark", "pandas"),
-    "store": ("deltalake",),
-    "serve": ("uvicorn", "httptools", "uvloop"),
-} | {extra: (module,) for extra, (_, module) in ADDED.items()}
+"""Modules of the packages of each extra, and how a checkout gets these."""
 
 
 def check_extra(where: str, extra: str) -> None:
@@ -41,9 +36,10 @@ def check_extra(where: str, extra: str) -> None:
     DedupError
         When one is not.
     """
-    missing = [name for name in PACKAGES[extra] if find_spec(name) is None]
+    names, setup = EXTRAS[extra]
+    missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise DedupError(
-            f"{where}: {' and '.join(PACKAGES[extra])} must be installed (got no {' and no '.join(missing)}); "
-            f"{SETUP[extra]}, and pip install '{WHEEL}[{extra}]' to another Python"
+            f"{where}: {' and '.join(names)} must be installed (got no {' and no '.join(missing)}); {setup}, and pip "
+            f"install '{WHEEL}[{extra}]' to another Python"
         )

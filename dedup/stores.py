@@ -79,14 +79,8 @@ class Store:
         take_admitted(self._tables)
         return self._tables
 
-    @contextlib.contextmanager
-    def _admit_alone(self) -> Iterator[Lock]:
-        lock = Lock(Storage(), f"{os.fspath(self.path)}/{FOLDER}/lock", of="store")
-        lock.acquire()
-        try:
-            yield lock
-        finally:
-            lock.release()
+    def _admit_alone(self) -> Lock:
+        return Lock(Storage(), f"{os.fspath(self.path)}/{FOLDER}/lock", of="store")
 
     def add(
         self,

@@ -110,11 +110,9 @@ class Clock:
         """Return the entries of report.json for every stage."""
         shuffled = self.count_shuffles()
         return {
-            name: {"rows": counts.rows, **_numbers(counts), "seconds": round(self._seconds[name], 3)}
+            name: {"rows": counts.rows}
+            | {each: value for each, value in asdict(counts).items() if isinstance(value, int)}
+            | {"seconds": round(self._seconds[name], 3)}
             | ({"shuffle_bytes": shuffled[name]} if shuffled is not None else {})
             for name, counts in self._counts.items()
         }
-
-
-def _numbers(counts: Any) -> dict[str, int]:  # noqa: ANN401 - any of `tables.counts`
-    return {name: value for name, value in asdict(counts).items() if isinstance(value, int)}

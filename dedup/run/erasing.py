@@ -312,9 +312,7 @@ def erase(
     batches = {*held["batch"].to_pylist()}
     with ExitStack() as locks:
         for output in known:
-            lock = Lock(erasing.storage, f"{output}.lock")
-            lock.acquire()
-            locks.callback(lock.release)
+            locks.enter_context(Lock(erasing.storage, f"{output}.lock"))
         for output in known:
             erasing.check(output)
         for output, batch in known.items():

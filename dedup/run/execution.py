@@ -188,10 +188,6 @@ class Run(Generic[Rows]):
             self.job, self.workspace, outcome, drawn, inform=clock.inform, plotting=self.plotting, first=finish
         )
 
-    def start_over(self) -> None:
-        """Delete what `publish` has written, if that failed."""
-        self.workspace.storage.delete(self.workspace.result)
-
     def _read_sample(self, found: Searched[Rows]) -> tuple[Sample, set[int]]:
         """Return the tokens of the documents of the sample, and which of these are removed; none where that fails."""
         return self.clock.inform("the sample of tokens", read_sample, self.clock, found) or ([], set())

@@ -145,7 +145,8 @@ class Growth:
                 return run.publish(replace(found, finish=finish))
             except Conflict:
                 LOG.info("%s: another writer was first; starting over with what it has added", redact(self.store))
-                run.start_over()
+                # What was written of the output is of the store as it was.
+                run.workspace.storage.delete(run.workspace.result)
         raise StorageError(f"{redact(self.store)}: {TRIES} other writers were first; repeat the command")
 
     def _repeat(self, tables: Tables, grown: Grown[Rows], outputs: Sequence[str]) -> None:

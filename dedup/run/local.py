@@ -25,14 +25,7 @@ from dedup.run.clock import Clock
 from dedup.run.execution import Given, Work, execute
 from dedup.run.job import Job
 from dedup.run.layers import name_repeated
-from dedup.run.opening import (
-    check_unchanged,
-    choose_batch_split_bytes,
-    choose_cores,
-    choose_split_bytes,
-    list_input,
-    open_input,
-)
+from dedup.run.opening import check_unchanged, choose_cores, choose_split_bytes, list_input, open_input
 from dedup.run.workspace import Workspace, locate
 
 HELD_SHARE = 4
@@ -127,7 +120,7 @@ def open_files(
 
 def list_splits(listing: Listing, cores: int, *, asks_all: bool) -> list[Split]:
     """Return the splits of a search in this process, whose files so many cores read."""
-    return split_files(listing, choose_batch_split_bytes(listing) if asks_all else choose_split_bytes(listing), cores)
+    return split_files(listing, choose_split_bytes(listing, asks_all=asks_all), cores)
 
 
 def choose_held_bytes(splits: list[Split]) -> int:

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from py4j.protocol import Py4JError
 
@@ -71,6 +71,15 @@ class Lock:
             # A signal, for one, may come once the file is written.
             self._give_up()
             raise
+
+    def __enter__(self) -> Self:
+        """Take the lock, as `acquire`."""
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release the lock."""
+        self.release()
 
     def check(self) -> None:
         """Make sure that the lock is still held.

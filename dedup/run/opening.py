@@ -100,14 +100,16 @@ def choose_cores(listing: Listing, paths: Sequence[str]) -> int:
     return count_cores() if listing.size > ALONE_BYTES and can_fork(paths) else 1
 
 
-def choose_split_bytes(listing: Listing) -> int:
-    """Return the bytes of a split, small enough for two splits per core of a small corpus."""
-    return min(SPLIT_BYTES, max(listing.size // (2 * count_cores()), LEAST_SPLIT_BYTES))
+def choose_split_bytes(listing: Listing, *, asks_all: bool) -> int:
+    """Return the bytes of a split, small enough for two splits per core of a small corpus.
 
-
-def choose_batch_split_bytes(listing: Listing) -> int:
-    """Return the bytes of a split of a batch for a store, each of which may leave a file there."""
-    return max(choose_split_bytes(listing), listing.size // (8 * count_cores()))
+    Parameters
+    ----------
+    asks_all
+        Whether it is a batch for a store, each split of which may leave a file there.
+    """
+    size = min(SPLIT_BYTES, max(listing.size // (2 * count_cores()), LEAST_SPLIT_BYTES))
+    return max(size, listing.size // (8 * count_cores())) if asks_all else size
 
 
 def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: Assumed = MOST) -> int:
