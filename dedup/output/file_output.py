@@ -220,7 +220,7 @@ class FileOutput(ABC, Generic[Rows]):
 
     def read_texts(self, engine: Engine[Rows], found: Findings[Rows]) -> dict[int, str]:
         """See `ResultWriter.read_texts`."""
-        if not (self.config.writes_texts and found.shown):
+        if not found.shown:
             return {}
         places = engine.select(found.documents, "doc_id", "file", "row")
         rows = engine.lookup(places, pa.array(found.shown, pa.int64())).to_pylist()

@@ -56,7 +56,7 @@ class Findings(Generic[Rows]):
     drops_all: bool = False
     """Whether of equal rows none stays."""
     shown: Sequence[int] = ()
-    """Documents whose texts the report shows."""
+    """Documents whose texts the report shows; none where the output has no texts."""
     has_profiles: bool = False
     parts: int | None = None
     """Rows, where several are a document; None where each is one."""

@@ -86,10 +86,7 @@ class RowOutput:
     def read_texts(self, engine: Engine[SparkRows], found: Findings[SparkRows]) -> Mapping[int, str]:
         """See `ResultWriter.read_texts`: they are noted as the rows pass."""
         del engine
-        return read_notes(self.noted) if self._list_shown(found) else {}
-
-    def _list_shown(self, found: Findings[SparkRows]) -> Sequence[int]:
-        return found.shown if self.config.writes_texts else ()
+        return read_notes(self.noted) if found.shown else {}
 
     def write_rows(
         self,
@@ -115,9 +112,9 @@ class RowOutput:
         repeated = found.repeated.frame if found.repeated is not None and found.copies[0] else None
         notes = NOTES if mode == "annotate" else NOTES[:1]
         marked, names = decide_rows(rows, doc_id, decisions.frame, repeated, notes, broadcast=fits_broadcast(gone))
-        if shown := self._list_shown(found):
+        if found.shown:
             # Once each row is there once: a client of Spark Connect takes no observation of both sides of a union.
-            marked = note_texts(marked, doc_id, shown, text, self.noted)
+            marked = note_texts(marked, doc_id, found.shown, text, self.noted)
         is_kept = F.col(names[0])
         if mode == "ids":
             ids = marked.filter(is_kept).select(user_id.alias(self.id_column or "id"))

@@ -63,7 +63,7 @@ class Searched(Generic[Rows]):
             pairs=max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone,
             named=chain.named if self.named is None else self.named,
             changes=self.changes,
-            shown=counts.elected.shown if self.near else (),
+            shown=counts.elected.shown if self.near and config.writes_texts else (),
             has_profiles=bool(config.profile),
             drops_all=config.keep.drop == "all",
             parts=chain.engine.measure(self.documents)["rows"] if config.input.part_of else None,
