@@ -15,7 +15,7 @@ from dedup.engine.exchange import WAVES
 from dedup.engine.sessions import LARGE_TYPES, count_cores, suited
 from dedup.errors import DedupError
 from dedup.run import session, shortcuts
-from dedup.run.distributed import SPLIT_BYTES, join_partitions
+from dedup.run.pipeline import SPLIT_BYTES, join_partitions
 from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _fork_workers, _has_package, read_conf, suit_session
 from tests.engine.tables import settings
 
