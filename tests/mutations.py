@@ -608,7 +608,7 @@ MUTATIONS = (
     Mutation(
         "resume-key",
         "An unfinished run of another hash key is refused.",
-        "run/publication.py",
+        "run/execution.py",
         '"hash key": spec.key, ',
         "",
         (GUARANTEES,),
@@ -616,7 +616,7 @@ MUTATIONS = (
     Mutation(
         "resume-limits",
         "Limits of alerts may change between tries.",
-        "run/publication.py",
+        "run/execution.py",
         'name.startswith(("alerts.", "lineage."))',
         'name.startswith("lineage.")',
         (GUARANTEES,),
@@ -665,9 +665,9 @@ MUTATIONS = (
     Mutation(
         "alerts-first",
         "A breach that is to fail the job publishes nothing.",
-        "run/publication.py",
-        "    if fails:",
-        "    workspace.publish(files)\n    if fails:",
+        "run/execution.py",
+        "        if fails:",
+        "        workspace.publish(files)\n        if fails:",
         (GUARANTEES,),
     ),
     # What is told.

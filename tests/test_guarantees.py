@@ -187,13 +187,13 @@ def test_a_folder_without_the_mark_is_refused_and_stays(deduplicate, output, nam
 
 
 def test_a_run_whose_lock_is_taken_before_it_publishes_publishes_nothing(deduplicate, output, monkeypatch):
-    conclude = execution.conclude
+    build = execution.build_report
 
     def lose(*args, **named):
         Path(f"{output}.lock").write_text('{"run": "other", "host": "elsewhere", "pid": 7}')
-        return conclude(*args, **named)
+        return build(*args, **named)
 
-    monkeypatch.setattr(execution, "conclude", lose)
+    monkeypatch.setattr(execution, "build_report", lose)
     with pytest.raises(StorageError, match="must stay this run's until it ends"):
         deduplicate()
     assert not Path(output).exists()

@@ -31,8 +31,8 @@ REPORT = {
     "dedup.report.build.measure_drift": "the drift since the baseline",
     "dedup.report.summary.rank_tokens": "the frequencies of tokens",
     "dedup.report.summary.draw_plots": PLOTS,
-    "dedup.run.publication.to_metrics": "metrics.prom",
-    "dedup.run.publication.to_html": "report.html",
+    "dedup.run.execution.to_metrics": "metrics.prom",
+    "dedup.run.execution.to_html": "report.html",
 }
 OUTPUT = {
     "dedup.output.result_tables.count_sources": SOURCES,

@@ -25,10 +25,10 @@ from dedup.kernels.text.token_ids import TokenIds
 from dedup.plan.answer import answer as plan
 from dedup.plan.question import PlanQuestion
 from dedup.plan.show import to_text
+from dedup.run.execution import identify
 from dedup.run.growing import Growth
 from dedup.run.job import Job
 from dedup.run.pipeline import run
-from dedup.run.publication import identify
 from dedup.run.start import start
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config

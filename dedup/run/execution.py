@@ -1,5 +1,6 @@
 """Execution of a run whose input is known, on any engine: search, output, report, publication."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -11,25 +12,34 @@ import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows
 from dedup.engine.workers import open_beside
+from dedup.files.storage import OutputStorage, find_result
 from dedup.informing import PLOTS
 from dedup.layers.layer import Context
 from dedup.output.result_tables import ResultWriter, write_result
-from dedup.report.build import Outcome, Sample
+from dedup.report.alerts import refuse
+from dedup.report.baseline import parse_baseline
+from dedup.report.build import Outcome, Sample, build_report, hide_passwords, to_json
+from dedup.report.metrics import to_metrics
+from dedup.report.page import to_html
 from dedup.report.profiles import unite
-from dedup.report.summary import FIGURES, Drawing, draw
+from dedup.report.summary import FIGURES, Drawing, draw, draw_rest
 from dedup.run.clock import Clock
 from dedup.run.job import Job
-from dedup.run.layers import load_layers
+from dedup.run.layers import list_references, load_layers
 from dedup.run.pairs import read_labels
 from dedup.run.profiles import Part, list_parts, tell_parts
-from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.search import Searched, search, set_up
 from dedup.run.workspace import Workspace
+from dedup.settings.files import flatten, to_dict, to_toml
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
+from dedup.version import __version__
 
 if TYPE_CHECKING:
     from dedup.run.catalog import CatalogTables
+
+KEY_FILE, TOKENIZER_FILE = "hash.key_file", "shingles.tokenizer_file"
+"""Settings that may change between tries, since the contents of the files are part of the identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -183,10 +193,53 @@ class Run(Generic[Rows]):
             spark=given.spark,
             format=given.format,
         )
-        finish = found.finish if given.tables is None else partial(given.tables.commit, self.workspace)
-        return conclude(
-            self.job, self.workspace, outcome, drawn, inform=clock.inform, plotting=self.plotting, first=finish
+        return self._conclude(
+            outcome, drawn, found.finish if given.tables is None else partial(given.tables.commit, self.workspace)
         )
+
+    def _conclude(self, outcome: Outcome, drawn: Drawing, first: Callable[[], object] | None) -> dict[str, Any]:
+        """Build the report and publish the result with it.
+
+        Parameters
+        ----------
+        drawn
+            Plots that need not be drawn again.
+        first
+            Called when nothing but the publication is left to do.
+
+        Raises
+        ------
+        AlertError
+            When a limit is passed that is to fail the job; the report is kept and nothing published.
+        """
+        job, config, inform, workspace = self.job, self.job.config, self.clock.inform, self.workspace
+        report = build_report(
+            config=config,
+            inputs=[config.input.table] if config.input.table else [*job.inputs] or ["DataFrame"],
+            output=job.output,
+            outcome=outcome,
+            preset=job.preset,
+            inform=inform,
+        )
+        fails = bool(report["alerts"]) and config.alerts.on_breach == "fail"
+        drawn = inform(PLOTS, lambda: self.plotting.submit(draw_rest, report, drawn).result()) or drawn
+        inform.left_out.update(drawn.left_out)
+        metrics = inform("metrics.prom", to_metrics, report, None if fails else time.time())
+        page = inform("report.html", to_html, report, drawn.plots)
+        # The last of these to be made tells all that was left out.
+        made = {
+            "report.json": to_json(report),
+            "report.html": page,
+            "metrics.prom": metrics,
+            "dedup.toml": to_toml(hide_passwords(config)),
+        }
+        files = {name: content for name, content in made.items() if content is not None}
+        if fails:
+            raise refuse(report["alerts"], workspace.keep_report(files))
+        if first is not None:
+            first()
+        workspace.publish(files)
+        return report
 
     def _read_sample(self, found: Searched[Rows]) -> tuple[Sample, set[int]]:
         """Return the tokens of the documents of the sample, and which of these are removed; none where that fails."""
@@ -202,3 +255,36 @@ def read_sample(clock: Clock, found: Searched[Rows]) -> tuple[Sample, set[int]]:
         rows = engine.collect(sample)
         gone = engine.lookup(engine.select(removals, "doc_id"), rows["doc_id"].combine_chunks())
     return list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True)), {*gone["doc_id"].to_pylist()}
+
+
+def read_baseline(storage: OutputStorage, path: str | None) -> dict[str, Any] | None:
+    """Return the report of an earlier run from its output; None without one.
+
+    Raises
+    ------
+    StorageError
+        When there is none.
+    """
+    if path is None:
+        return None
+    file = f"{find_result(storage, path)}/report.json"
+    try:
+        content = storage.read_text(file) if storage.exists(file) else None
+    except UnicodeDecodeError:
+        content = None
+    return parse_baseline(path, content)
+
+
+def identify(job: Job, specs: Sequence[HashSpec], fingerprint: str) -> Mapping[str, Any]:
+    """Return the keys by which an unfinished run is recognised and resumed."""
+    # What only judges the result may change in between.
+    settings = {
+        f"setting {name}": value
+        for name, value in flatten(to_dict(job.config)).items()
+        if name not in (KEY_FILE, TOKENIZER_FILE) and not name.startswith(("alerts.", "lineage."))
+    }
+    spec = specs[-1]
+    hashed = {"hash version": spec.version, "hash key": spec.key, "unicode": spec.unicode}
+    hashed |= {"hash basis": [each.basis for each in specs]} if any(each.basis for each in specs) else {}
+    others = {f"{each.setting} {each.name}": each.list_files().fingerprint for each in list_references(job.config)}
+    return {"version": __version__, **hashed, **settings, **others, "input": fingerprint}

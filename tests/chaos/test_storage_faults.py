@@ -216,7 +216,7 @@ def faults(tmp_path, monkeypatch):
     for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0}.items():
         monkeypatch.setattr(lock, name, seconds)
     monkeypatch.setattr("dedup.run.execution.draw", lambda *_: Drawing())
-    monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
+    monkeypatch.setattr("dedup.run.execution.to_html", lambda *_: "a page")
     return faults
 
 

@@ -74,7 +74,7 @@ def bucket(server, monkeypatch):
         monkeypatch.setattr(lock, name, seconds)
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
     monkeypatch.setattr("dedup.run.execution.draw", lambda *_: Drawing())
-    monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
+    monkeypatch.setattr("dedup.run.execution.to_html", lambda *_: "a page")
     server.reset()
     store.create_dir("corpora")
     rows = [{"id": number, "text": text} for number, text in enumerate(TEXTS)]

@@ -27,7 +27,7 @@ OTHER = {
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch):
     monkeypatch.setattr("dedup.run.execution.draw", lambda *_: Drawing())
-    monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
+    monkeypatch.setattr("dedup.run.execution.to_html", lambda *_: "a page")
 
 
 @pytest.fixture(scope="module")
