@@ -27,7 +27,7 @@ from dedup.kernels.runs.bounds import find_bounds
 from dedup.output.merging import check_merge, list_added, merge_values
 from dedup.output.result_tables import WrittenRows
 from dedup.output.row_decisions import Findings
-from dedup.output.text_cuts import LOST, place_cuts
+from dedup.output.spans import LOST, place_cuts
 from dedup.settings.keeping import NOTES, name_merged, parse_merge
 from dedup.settings.options import Config
 from dedup.tables import arrow

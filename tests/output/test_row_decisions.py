@@ -20,7 +20,7 @@ from dedup.output.row_decisions import (
     list_columns,
     read_profiles,
 )
-from dedup.output.text_cuts import LOST, place_cuts
+from dedup.output.spans import LOST, place_cuts
 from dedup.output.weights import weigh
 from dedup.tables import arrow
 from dedup.tables.counts import Layered
