@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from dedup.errors import SchemaError, suggest
 from dedup.files.conversion import is_binary, is_string, join_columns, to_ids, to_source, to_vectors
 from dedup.files.digest import digest_rows
-from dedup.files.orders import join_keys, join_texts, to_keys
+from dedup.files.orders import join_keys, join_texts, set_keys, to_keys
 from dedup.files.systems import redact
 from dedup.kernels.election import OF_TIME
 
@@ -226,8 +226,7 @@ def to_ranked(batch: pa.RecordBatch, columns: Columns, read: Columns) -> pa.Reco
         keys[:, 1:] = batch["order_keys"].flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, width)
     else:
         batch = batch.set_column(batch.schema.get_field_index("id"), "id", name_foreign(batch["id"]))
-    place = batch.schema.get_field_index("order_keys")
-    return batch.set_column(place, "order_keys", join_keys([pa.array(each) for each in keys.T], batch.num_rows))
+    return set_keys(batch, [pa.array(each) for each in keys.T])
 
 
 def name_foreign(ids: pa.Array) -> pa.Array:

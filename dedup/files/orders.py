@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from dedup.errors import DataError
 from dedup.files import times
+from dedup.files.conversion import decode, is_string
 from dedup.kernels.election import BY_ID, OF_TIME, to_matrix
 
 FALLING = ("latest", "highest", "sql")
 """Rules that prefer the greatest value."""
 SHOWN_LENGTH = 60
 """Most characters shown of a string that is no point in time."""
-STRINGS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 def _place_source(rows: pa.RecordBatch, of: str) -> pa.Array:
@@ -51,7 +51,7 @@ def add_keys(rows: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.Recor
     keys = [pa.array(each) for each in to_matrix(rows["order_keys"]).T]
     for place, key in made.items():
         keys.insert(place, key)
-    return _set_keys(rows, keys)
+    return set_keys(rows, keys)
 
 
 def drop_keys(rows: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.RecordBatch:
@@ -59,10 +59,11 @@ def drop_keys(rows: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.Reco
     made, width = _list_made(rules), len(_list_keyed(rules)) + sum(name in OF_TIME for name, _ in rules)
     if not made or pc.max(pc.list_value_length(rows["order_keys"])).as_py() != width:
         return rows
-    return _set_keys(rows, [pa.array(each) for each in np.delete(to_matrix(rows["order_keys"]), [*made], axis=1).T])
+    return set_keys(rows, [pa.array(each) for each in np.delete(to_matrix(rows["order_keys"]), [*made], axis=1).T])
 
 
-def _set_keys(rows: pa.RecordBatch, keys: Sequence[pa.Array]) -> pa.RecordBatch:
+def set_keys(rows: pa.RecordBatch, keys: Sequence[pa.Array]) -> pa.RecordBatch:
+    """Return rows with these columns of numbers as their `order_keys`."""
     place = rows.schema.get_field_index("order_keys")
     field = rows.schema.field(place)
     return rows.set_column(place, field, join_keys(keys, rows.num_rows).cast(field.type))
@@ -97,11 +98,8 @@ def to_keys(columns: Iterable[pa.Array], rules: Sequence[tuple[str, str]]) -> li
 
 def _to_key(values: pa.Array, rule: str, name: str) -> tuple[pa.Array, pa.Array]:
     """Return the numbers that a rule compares, and those that decide between equal ones."""
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        values = pa.array(values.to_pylist(), kind.value_type)
-        kind = values.type
-    is_text = any(check(kind) for check in STRINGS)
+    values = decode(values)
+    kind, is_text = values.type, is_string(values.type)
     if is_text:
         values = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
         values = pc.if_else(pc.equal(values, ""), None, values)

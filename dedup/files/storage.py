@@ -146,10 +146,8 @@ class Storage:
                     shutil.rmtree(place)
                 else:
                     Path(place).unlink()
-            elif system.get_file_info(place).type == fs.FileType.Directory:
-                system.delete_dir(place)
-            elif system.get_file_info(place).type == fs.FileType.File:
-                system.delete_file(place)
+            elif (entry := self.look(path)) is not None:
+                (system.delete_dir if entry.is_folder else system.delete_file)(place)
 
     def can_rename(self, path: str) -> bool:
         """Tell whether a folder is renamed in one step, as on a disk and unlike on an object store."""
@@ -170,7 +168,7 @@ class Storage:
         with readable(target):
             if is_local(source):
                 Path(place).rename(goal)
-            elif system.get_file_info(place).type == fs.FileType.Directory:
+            elif self.is_folder(source):
                 self._copy_objects(source, target)
                 system.delete_dir(place)
             else:

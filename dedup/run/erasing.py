@@ -155,7 +155,8 @@ class Erasing:
             table = pq.read_table(stream)
         cleaned = self.clean_rows(name, table)
         if cleaned is not table:
-            self._write_table(path, cleaned)
+            with self.change(path), self.storage.create(path) as output:
+                pq.write_table(cleaned, output, compression="zstd")
 
     def clean_rows(self, name: str, table: pa.Table) -> pa.Table:
         """Return rows of a table without the ids; the table itself where it has none."""
@@ -188,10 +189,6 @@ class Erasing:
         return table.set_column(
             table.schema.get_field_index("component_id"), table.schema.field("component_id"), values
         )
-
-    def _write_table(self, path: str, table: pa.Table) -> None:
-        with self.change(path), self.storage.create(path) as stream:
-            pq.write_table(table, stream, compression="zstd")
 
     def _take_rows(self, file: InputFile, rows: Rows) -> None:
         with self.change(file.path):

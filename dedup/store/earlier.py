@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, conform_rows, once, pass_on
-from dedup.files.orders import add_keys, join_keys
+from dedup.files.orders import add_keys, set_keys
 from dedup.kernels.digests import digest_each
 from dedup.kernels.election import to_matrix
 from dedup.kernels.ids import to_doc_ids
@@ -161,9 +161,7 @@ def _date(batch: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.RecordB
             place, sizes = batch.schema.get_field_index("text_bytes"), pc.binary_length(batch["text"])
             batch = batch.set_column(place, "text_bytes", sizes.cast(pa.int64()))
         batch = add_keys(batch, rules)
-    keys = [*map(pa.array, (since, *to_matrix(batch["order_keys"]).T))]
-    place = batch.schema.get_field_index("order_keys")
-    return batch.set_column(place, "order_keys", join_keys(keys, batch.num_rows))
+    return set_keys(batch, [*map(pa.array, (since, *to_matrix(batch["order_keys"]).T))])
 
 
 def resolve(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, layers: int) -> Rows:

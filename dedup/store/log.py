@@ -84,16 +84,13 @@ class Log:
         told = {name: (self.open(name), Schema.from_arrow(_list_columns(each))) for name, each in schemas.items()}
         told = {name: (table, own) for name, (table, own) in told.items() if table.schema() != own}
         once, batches = CommitProperties(max_commit_retries=0), self.open(BATCHES, version)
-        try:
-            if told:
-                # An empty entry shuts out whoever has read an earlier one: the files of theirs count for nothing.
-                with self._told(BATCHES), narrow(self.path):
-                    batches.create_write_transaction([], "append", batches.schema(), [], commit_properties=once)
-            for name, (table, own) in told.items():
-                with self._told(name), narrow(self.path):
-                    table.create_write_transaction([], "overwrite", own, [SEGMENT], commit_properties=once)
-        except CommitFailedError as error:
-            raise Conflict from error
+        if told:
+            # An empty entry shuts out whoever has read an earlier one: the files of theirs count for nothing.
+            with _or_conflict(), self._told(BATCHES), narrow(self.path):
+                batches.create_write_transaction([], "append", batches.schema(), [], commit_properties=once)
+        for name, (table, own) in told.items():
+            with _or_conflict(), self._told(name), narrow(self.path):
+                table.create_write_transaction([], "overwrite", own, [SEGMENT], commit_properties=once)
         return version + bool(told)
 
     def widen(self, name: str, schema: pa.Schema) -> None:
@@ -107,12 +104,9 @@ class Log:
         table = self.open(name)
         known = {each.name for each in table.schema().fields}
         lacking = [each for each in Schema.from_arrow(schema).fields if each.name not in known]
-        try:
-            with self._told(name), narrow(self.path):
-                if lacking:
-                    table.alter.add_columns(lacking)
-        except CommitFailedError as error:
-            raise Conflict from error
+        if lacking:
+            with _or_conflict(), self._told(name), narrow(self.path):
+                table.alter.add_columns(lacking)
 
     def commit(
         self, name: str, added: Sequence[File], removed: Sequence[File] = (), schema: pa.Schema | None = None
@@ -156,12 +150,9 @@ class Log:
         """
         once = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(TRANSACTION, number)])
         table = self.open(BATCHES, version)
-        try:
-            with self._told(BATCHES), narrow(self.path):
-                actions: list[AddAction | RemoveAction] = [_add(file), *map(_remove, replaced)]
-                table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=once)
-        except CommitFailedError as error:
-            raise Conflict from error
+        actions: list[AddAction | RemoveAction] = [_add(file), *map(_remove, replaced)]
+        with _or_conflict(), self._told(BATCHES), narrow(self.path):
+            table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=once)
 
     def vacuum(self, name: str, hours: int) -> int:
         """Delete files that no version of a table has named for so many hours; return their number."""
@@ -192,6 +183,15 @@ class Log:
                 with readable(f"{self.path}/{name}"):
                     raise OSError(int(number[1]), reason) from error
             raise StorageError(f"{redact(self.path)}/{name}: must be a table of Delta Lake ({reason})") from error
+
+
+@contextlib.contextmanager
+def _or_conflict() -> Iterator[None]:
+    """Turn a commit that another writer has shut out into a Conflict."""
+    try:
+        yield
+    except CommitFailedError as error:
+        raise Conflict from error
 
 
 def _list_columns(schema: pa.Schema) -> pa.Schema:
