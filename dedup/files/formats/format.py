@@ -94,8 +94,6 @@ class Rejected:
     """Malformed record."""
 
     file: str
-    line: int
-    """Line on which the record begins, from 1."""
     row: int
     """Number of the record, as of documents."""
     reason: str

@@ -201,14 +201,14 @@ def reject(file: InputFile, block: Block, record: int, begin: int, reason: str, 
     DataError
         When `on_bad` is "fail".
     """
-    content = block.join([record]).rstrip(b"\r\n").decode("utf-8", "replace")
-    line, path = find_line(file, block, record, begin), redact(file.path)
+    content, path = block.join([record]).rstrip(b"\r\n").decode("utf-8", "replace"), redact(file.path)
     if on_bad == "fail":
+        line = find_line(file, block, record, begin)
         raise DataError(
             f"--input: every record must be whole (got {reason}: {content[:SHOWN_LENGTH]!r} in {path}, line {line:,}); "
             "mend them, or pass --set input.on_bad_record=quarantine to set such records aside"
         )
-    return Rejected(file=path, line=line, row=int(block.rows[record]), reason=reason, record=content)
+    return Rejected(file=path, row=int(block.rows[record]), reason=reason, record=content)
 
 
 def is_past(block: Block, rows: Rows | None) -> bool:
