@@ -85,10 +85,8 @@ class Grown(Generic[Rows]):
     """After the batch, but for its number, segments and versions."""
     snapshot: Snapshot
     """Store before the batch."""
-    documents: Rows
-    """Rows of `documents` that have come."""
     arrived: int
-    """Number of these."""
+    """Rows of `documents` that have come."""
     known: Rows
     """OWNED of documents of the batch that were in the store already."""
     fresh: int
@@ -258,7 +256,6 @@ def grow(
         arrival=arrival,
         state=replace(state, sets=step.count),
         snapshot=snapshot,
-        documents=documents,
         arrived=arrived,
         known=known,
         fresh=numbered.fresh_count,
