@@ -65,14 +65,14 @@ def describe(shingled: shingles.Shingled, *, bands: int, rows: int, seed: int) -
     """Return the features of texts whose shingle sets are known; see `compute`."""
     tokens, token_bounds, values, offsets = shingled
     signatures = minhash.sign(values, offsets, bands * rows, seed)
-    digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
+    high, low = shingles.digest_halves(values, offsets)
     return TextFeatures(
         tokens=tokens,
         token_bounds=token_bounds,
         shingles=values,
         shingle_bounds=offsets,
-        digest_high=digests[::2].copy(),
-        digest_low=digests[1::2].copy(),
+        digest_high=high.copy(),
+        digest_low=low.copy(),
         keys=lsh.band_keys(signatures, bands, rows),
         low=minhash.low_bytes(signatures),
     )

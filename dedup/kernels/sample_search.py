@@ -17,7 +17,7 @@ from dedup.kernels.curve import least_estimate
 from dedup.kernels.sets import exact, filters, lsh, minhash, pairs
 from dedup.kernels.sets.identical import find_identical
 from dedup.kernels.sets.jaccard import jaccard
-from dedup.kernels.sets.shingles import digest
+from dedup.kernels.sets.shingles import digest_halves
 from dedup.kernels.sets.templates import Items, link
 
 
@@ -82,13 +82,11 @@ class SampleResult:
         shared: Flags = (self.keys[left] == self.keys[right]).any(axis=1)
         return shared
 
-    def holds(self, pairs: Integers, left: Integers, right: Integers) -> Flags:
-        """Flag the pairs of documents that are among `pairs`, or of one shingle set."""
+    def holds(self, known: Integers, left: Integers, right: Integers) -> Flags:
+        """Flag the pairs of documents that are among known ones, or of one shingle set."""
         one, other = self.heads[left], self.heads[right]
         wanted = np.minimum(one, other) * self.heads.size + np.maximum(one, other)
-        places = np.minimum(np.searchsorted(pairs, wanted), max(pairs.size - 1, 0))
-        listed = pairs[places] == wanted if pairs.size else np.zeros(wanted.size, dtype=bool)
-        held: Flags = listed | (one == other)
+        held: Flags = pairs.find_known(wanted, known) | (one == other)
         return held
 
 
@@ -100,9 +98,9 @@ def find_heads(doc_ids: Integers, shingles: Hashes, offsets: Integers) -> Intege
     doc_ids : int64 [n]
         Ascending and distinct.
     """
-    halves = np.frombuffer(b"".join(digest(shingles, offsets)), dtype=">i8").astype(np.int64)
     full = np.flatnonzero(np.diff(offsets))
-    copies, set_ids = find_identical(halves[::2][full], halves[1::2][full], doc_ids[full])
+    high, low = digest_halves(shingles, offsets)
+    copies, set_ids = find_identical(high[full], low[full], doc_ids[full])
     heads = np.arange(doc_ids.size)
     heads[np.searchsorted(doc_ids, copies)] = np.searchsorted(doc_ids, set_ids)
     return heads

@@ -1,11 +1,11 @@
-"""Limits by source: a source is charged for the removals that its documents cause, and those beyond are spared."""
+"""Limits by source: a source is charged for the removals that its documents cause."""
 
 import numpy as np
 
 from dedup.kernels import Floats, Integers
 from dedup.kernels.chains import count_steps
 from dedup.kernels.representatives import look_up
-from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 
 
 def charge(
@@ -66,10 +66,3 @@ def _find_nearer(edges: tuple[Integers, Integers, Floats], count: int, ends: Int
     nearer = np.full(count, -1)
     nearer[tails[best]] = tips[best]
     return nearer
-
-
-def spare(documents: Integers, sources: Integers, most: int) -> Integers:
-    """Return the documents beyond the first `most` of a source charged for them, ascending."""
-    order = np.lexsort((documents, sources))
-    beyond = rank(sources[order]) >= most if order.size else order.astype(bool)
-    return np.unique(documents[order[beyond]])

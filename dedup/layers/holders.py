@@ -37,5 +37,5 @@ def share(list_shingles: Emit, most: int) -> Shuffle:
 def _count_holders(batches: Batches, *, most: int) -> Batches:
     # Equal rows, which share a document id, are one document.
     distinct = drop_repeated(batches, ["shingle", "doc_id"])
-    for batch, counts in count_groups(distinct, ["shingle"], "doc_id", most):
+    for batch, counts in count_groups(distinct, ["shingle"], most):
         yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(counts)], schema=SHARED).filter(pa.array(counts > 1))

@@ -15,6 +15,7 @@ from dedup.kernels.runs.bounds import rank
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.sets import containment
+from dedup.kernels.sets.exact import least_shared
 from dedup.kernels.sets.jaccard import bin_similarities, count_shared
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -233,7 +234,7 @@ def compare(threshold: float) -> Comparison[tuple[Hashes, Integers]]:
 def _compare(sets: tuple[Hashes, Integers], left: Integers, right: Integers, *, threshold: float) -> Compared:
     sizes, shared = np.diff(sets[1]), count_shared(*sets, left, right)
     smaller = np.minimum(sizes[left], sizes[right])
-    chosen = np.flatnonzero(shared >= containment.count_needed(smaller, threshold))
+    chosen = np.flatnonzero(shared >= least_shared(smaller, threshold))
     columns = {"shared": shared, "size_left": sizes[left], "size_right": sizes[right]}
     tally = Tally().add_each(CONTAINMENTS, bin_similarities(shared / smaller))
     return Compared(chosen, {name: pa.array(column[chosen]) for name, column in columns.items()}, tally)

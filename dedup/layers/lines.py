@@ -175,7 +175,7 @@ def _select(batches: Batches, *, enough: int) -> Batches:
     """Take the lines that enough documents have."""
     # Equal rows, which share a document id, are one document.
     distinct = drop_repeated(batches, (*KEY, "doc_id", "begin"))
-    for batch, counts in count_groups(distinct, KEY, "doc_id", enough):
+    for batch, counts in count_groups(distinct, KEY, enough):
         yield batch.filter(pa.array(counts >= enough))
 
 
@@ -193,7 +193,7 @@ def _judge(batches: Batches, *, enough: int) -> Batches:
     """MET -> TOLD."""
     # A document that an earlier batch has too is one, and its own row comes first.
     distinct = drop_repeated(batches, (*KEY, "doc_id", "begin"))
-    for batch, counts in count_groups(distinct, KEY, "doc_id", enough):
+    for batch, counts in count_groups(distinct, KEY, enough):
         states, common = batch["state"].to_numpy(), counts >= enough
         wanted = (states == OWN) | ((states == CUT) != common)
         yield conform(batch, TOLD, common=common.astype(np.int64)).filter(pa.array(wanted))

@@ -12,6 +12,7 @@ from dedup.kernels.hashing import EMPTY, GOLDEN, KEY_SEED, LOW, expand, mix
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.runs.span_offsets import unite_spans
 from dedup.kernels.sets import templates
+from dedup.kernels.sets.exact import least_shared
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
 from dedup.kernels.text.tokenizer import read_buffers
 from dedup.kernels.text.unicode_words import _ascii_table, classes_of, normaliser
@@ -177,7 +178,7 @@ def cut_items(items, slots, threshold, most):
     owners = np.repeat(np.arange(sizes.size), sizes)
     frequencies = slots.counts[(items.shingles >> slots.shift).astype(np.int64)]
     hot = np.bincount(owners[frequencies > most], minlength=sizes.size)
-    lengths = sizes - templates.least_shared(items.totals, threshold) + 1
+    lengths = sizes - least_shared(items.totals, threshold) + 1
     lengths -= np.bincount(owners[frequencies == 1], minlength=sizes.size)
     rare = (frequencies > 1) & (frequencies <= most) & (lengths[owners] > 0)
     return templates.Cut(*templates.shorten(items.shingles[rare], owners[rare], frequencies[rare], lengths), hot)

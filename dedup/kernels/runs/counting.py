@@ -14,7 +14,7 @@ UNBOUNDED = 1 << 62
 
 
 def count_groups(
-    batches: Iterable[pa.RecordBatch], by: Sequence[str], of: str, enough: int
+    batches: Iterable[pa.RecordBatch], by: Sequence[str], enough: int
 ) -> Iterator[tuple[pa.RecordBatch, Integers]]:
     """Yield the same rows in the same order, with the counts of their groups.
 
@@ -23,9 +23,8 @@ def count_groups(
     Parameters
     ----------
     by
-        Columns, int64 without nulls, by which the rows are in ascending order; equal ones make a group.
-    of
-        Column by which the rows of a group are in ascending order, and by whose distinct values it is counted.
+        Columns, int64 without nulls, by which the rows are in ascending order, and then by doc_id; rows of equal ones
+        make a group, whose distinct documents are counted.
     enough
         Highest count, at least 1.
 
@@ -49,7 +48,7 @@ def count_groups(
         if not batch.num_rows:
             continue
         bounds = bound_groups(batch, by)
-        columns = [batch[name].to_numpy() for name in (*by, of)]
+        columns = [batch[name].to_numpy() for name in (*by, "doc_id")]
         counts = np.add.reduceat(mark_firsts(*columns).astype(np.int64), bounds[:-1])
         first = tuple(int(column[0]) for column in columns)
         goes_on = last[:-1] == first[:-1]

@@ -17,16 +17,10 @@ import numpy as np
 
 from dedup.kernels import Flags, Integers
 from dedup.kernels.runs.bounds import find_bounds, rank
-from dedup.kernels.sets.exact import ROUNDING
+from dedup.kernels.sets.exact import least_shared
 
 
-def count_needed(sizes: Integers, threshold: float) -> Integers:
-    """Return the least number of shared elements for sets of these sizes, at least 1; int64 [n]."""
-    needed: Integers = np.ceil(threshold * sizes - ROUNDING).astype(np.int64)
-    return np.maximum(needed, 1)
-
-
-def mark_prefixes(owners: Integers, sizes: Integers, threshold: float, least: int) -> Flags:
+def mark_prefixes(owners: Integers, sizes: Integers, threshold: float, least: int = 1) -> Flags:
     """Flag the elements of each set's prefix, by which it is paired.
 
     Parameters
@@ -45,7 +39,7 @@ def mark_prefixes(owners: Integers, sizes: Integers, threshold: float, least: in
     """
     bounds = find_bounds(owners)
     shared = np.repeat(np.diff(bounds), np.diff(bounds))
-    taken = sizes - count_needed(sizes, threshold) + 1 - (sizes - shared)
+    taken = sizes - least_shared(sizes, threshold) + 1 - (sizes - shared)
     marked: Flags = (rank(owners) < taken) & (sizes >= least)
     return marked
 

@@ -119,6 +119,12 @@ def compare(
     return jaccard(np.concatenate((shingles, more)), joined, left, right + one.size)
 
 
+def least_shared(sizes: Integers, threshold: float) -> Integers:
+    """Return the least number of elements, at least 1, that are the share `threshold` of sets of these sizes."""
+    least: Integers = np.ceil(threshold * sizes - ROUNDING).astype(np.int64)
+    return np.maximum(least, 1)
+
+
 def take(shingles: Hashes, offsets: Integers, numbers: Integers) -> tuple[Hashes, Integers]:
     """Return the sets of these numbers, end to end, and their offsets."""
     if np.array_equal(numbers, np.arange(numbers.size)):
@@ -152,7 +158,7 @@ def _prefixes(
     is_known: Flags = known[places] == shingles
     # Stable, and shingles ascend within a set, so they decide among equals.
     order = np.argsort(owners << 32 | np.where(is_known, frequencies[places], 0), kind="stable")
-    lengths = sizes - np.maximum(np.ceil(floor * sizes - ROUNDING).astype(np.int64), 1) + 1
+    lengths = sizes - least_shared(sizes, floor) + 1
     rank = np.arange(shingles.size) - np.repeat(offsets[:-1], sizes)
     taken = order[(rank < np.repeat(lengths, sizes)) & is_known[order]]
     return shingles[taken], owners[taken]

@@ -126,10 +126,8 @@ def pairs(
     bucket = np.repeat(np.arange(sizes.size), sizes)
     position = np.arange(members.size) - starts[bucket]
     size = sizes[bucket]
-    followers = size - 1 - position
-    if max_bucket is not None and (capped := size > max_bucket).any():
-        members = _in_circles(keys, members, offsets, capped, doc_ids)
-        followers[capped] = _followers(size[capped], max_bucket)
+    members, steps = arrange(keys, members, offsets, max_bucket, doc_ids=doc_ids)
+    followers = np.where(steps[bucket], steps[bucket], size - 1 - position)
     ends = np.cumsum(followers)
     start = 0
     while start < members.size:
@@ -145,15 +143,14 @@ def pairs(
 def arrange(
     keys: Hashes, members: Integers, offsets: Integers, max_bucket: int | None, *, doc_ids: Integers | None = None
 ) -> tuple[Integers, Integers]:
-    """Return the members, those of capped buckets in circles, and the steps of every bucket, for `pairs.join`.
+    """Return the members, those of capped buckets in circles, and the steps of every bucket.
 
     Each member of a bucket is paired with as many that follow it, round the circle, as the bucket has steps; with all
     others where that is 0.
     """
     sizes = np.diff(offsets)
-    if max_bucket is None:
+    if max_bucket is None or not (capped := sizes > max_bucket).any():
         return members, np.zeros_like(sizes)
-    capped = sizes > max_bucket
     members = _in_circles(keys, members, offsets, np.repeat(capped, sizes), doc_ids)
     return members, np.where(capped, _followers(sizes, max_bucket), 0)
 

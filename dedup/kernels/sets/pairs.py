@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from dedup.kernels import Flags, Hashes, Integers, loops
+from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.sets import lsh
 
 WAITING = 1 << 23
@@ -86,9 +87,7 @@ def select_distinct(
 def sort_distinct(numbers: Integers) -> Integers:
     """Return the distinct numbers, ascending; sorts in place. `np.unique` hashes them first, which takes longer."""
     numbers.sort()
-    first = np.ones(numbers.size, dtype=bool)
-    np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
-    return numbers[first]
+    return numbers[mark_firsts(numbers)]
 
 
 def find_known(numbers: Integers, known: Integers) -> Flags:

@@ -17,7 +17,7 @@ from dedup.kernels import Flags, Floats, Hashes, Integers, loops
 from dedup.kernels.hashing import expand, mix
 from dedup.kernels.runs.bounds import find_bounds, rank
 from dedup.kernels.sets import lsh, pairs
-from dedup.kernels.sets.exact import ROUNDING, take
+from dedup.kernels.sets.exact import ROUNDING, least_shared, take
 from dedup.kernels.sets.jaccard import count_shared
 
 SPARSITY = 2
@@ -192,12 +192,6 @@ def shorten(values: Hashes, owners: Integers, frequencies: Hashes, lengths: Inte
     return values[taken], owners[taken]
 
 
-def least_shared(totals: Integers, threshold: float) -> Integers:
-    """Return the least number of shingles shared by a set and any that reaches the threshold."""
-    least: Integers = np.ceil(threshold * totals - ROUNDING).astype(np.int64)
-    return least
-
-
 def pair_shared(values: Hashes, owners: Integers, count: int) -> Integers:
     """Return the distinct pairs of owners of an equal value, as from `pairs.encode`; owners are below `count`."""
     keys, members, offsets = lsh.group(values, owners)
@@ -214,7 +208,7 @@ def sum_marks(shingles: Hashes, owners: Integers, count: int) -> Hashes:
 
 def has_enough(hot: Integers, totals: Integers, threshold: float) -> Flags:
     """Flag the items whose hot shingles alone could reach the threshold."""
-    enough: Flags = hot >= np.maximum(least_shared(totals, threshold), 1)
+    enough: Flags = hot >= least_shared(totals, threshold)
     return enough
 
 

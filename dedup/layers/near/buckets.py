@@ -14,7 +14,7 @@ from dedup.kernels.runs import blocks
 from dedup.kernels.runs.counting import UNBOUNDED
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import lsh
-from dedup.kernels.sets.exact import ROUNDING
+from dedup.kernels.sets.containment import mark_prefixes
 from dedup.kernels.sets.identical import find_identical
 from dedup.layers.holders import HELD, SHARED, share
 from dedup.tables import arrow
@@ -136,15 +136,8 @@ def choose_prefixes(threshold: float) -> Shuffle:
 
 def _select_prefixes(batches: Batches, *, threshold: float) -> Batches:
     for batch in join_groups(batches, ["doc_id"]):
-        doc_ids, sizes = batch["doc_id"].to_numpy(), batch["size"].to_numpy()
-        _, firsts, counts = np.unique(doc_ids, return_index=True, return_counts=True)
-        places = np.arange(doc_ids.size) - np.repeat(firsts, counts)
-        # Those that no other has come first, and are not here.
-        lengths = (
-            sizes - np.ceil(threshold * sizes - ROUNDING).astype(np.int64) + 1 - (sizes - np.repeat(counts, counts))
-        )
-        chosen = pa.array(places < lengths)
-        yield pa.RecordBatch.from_arrays([batch["shingle"], batch["doc_id"]], schema=KEYED).filter(chosen)
+        chosen = mark_prefixes(batch["doc_id"].to_numpy(), batch["size"].to_numpy(), threshold)
+        yield pa.RecordBatch.from_arrays([batch["shingle"], batch["doc_id"]], schema=KEYED).filter(pa.array(chosen))
 
 
 def _join(batches: Batches, columns: int) -> list[Integers] | None:

@@ -14,6 +14,7 @@ from dedup.kernels.runs import blocks
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import lsh
+from dedup.kernels.sets.exact import least_shared
 from dedup.kernels.sets.templates import (
     ItemPairs,
     Items,
@@ -21,7 +22,6 @@ from dedup.kernels.sets.templates import (
     find_able,
     find_centres,
     has_enough,
-    least_shared,
     link,
     link_centres,
     shorten,

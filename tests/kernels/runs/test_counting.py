@@ -23,7 +23,7 @@ def in_batches(rows, cuts, names=NAMES):
 @given(rows=ROWS, cuts=st.lists(st.integers(0, 40), max_size=9).map(sorted), enough=st.integers(1, 9))
 def test_every_row_comes_with_what_its_group_counts(rows, cuts, enough):
     found = []
-    for batch, counts in count_groups(in_batches(rows, cuts), ["key"], "doc_id", enough):
+    for batch, counts in count_groups(in_batches(rows, cuts), ["key"], enough):
         found += zip(map(tuple, batch.to_pandas().to_numpy().tolist()), counts.tolist(), strict=True)
     assert [row for row, _ in found] == rows
     for (key, _), count in found:
@@ -40,5 +40,5 @@ def test_a_group_is_held_back_no_longer_than_its_count_is_open():
             taken += 1
             yield batch
 
-    for number, _ in enumerate(count_groups(watch(), ["key"], "doc_id", 3)):
+    for number, _ in enumerate(count_groups(watch(), ["key"], 3)):
         assert taken <= max(number + 1, 3)
