@@ -256,6 +256,12 @@ def _add_columns(batches: Batches, *, columns: Describe, schema: pa.Schema) -> I
         yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
 
 
+def look_up(engine: Engine[Rows], rows: Rows, column: str, doc_ids: Integers) -> dict[int, Any]:
+    """Return the values of a column by the doc_id of some documents, few, as far as rows have them."""
+    found = engine.lookup(engine.select(rows, "doc_id", column), pa.array(np.unique(doc_ids)))
+    return dict(zip(found["doc_id"].to_pylist(), found[column].to_pylist(), strict=True))
+
+
 def once(schema: pa.Schema, by: Sequence[str] = ("doc_id",)) -> Shuffle:
     """Return the shuffle rows -> the first of those that are equal in some columns."""
     return Shuffle(emitted=schema, by=by, work=partial(drop_repeated, by=by), schema=schema)

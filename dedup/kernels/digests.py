@@ -27,3 +27,9 @@ def digest_runs(raw: Bytes, bounds: Integers, key: bytes = b"") -> Integers:
 def digest_each(values: pa.Array) -> Integers:
     """Return the digests of strings or bytes; null counts as empty."""
     return digest_runs(*read_buffers(values))
+
+
+def number_names(names: pa.Array) -> Integers:
+    """Return a number for each name, the same in all places; null is a name like others."""
+    named = [b"" if name is None else b"=" + name.encode() for name in names.to_pylist()]
+    return digest_each(pa.array(named, pa.binary()))[:, 0].copy()

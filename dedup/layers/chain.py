@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Generic, Self
+from typing import Any, Generic, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ TIMED = arrow.integers(KEY, ROLE, "place_begin", "place_end")
 NOWHERE = -1
 CUTS = pa.schema([WHOLE.field(name) for name in ("doc_id", "begin", "end")])
 KEPT, MARK = "kept", "mark"
+GATHERED = ("edges", "near_misses", "cosines", "sample", "sketches")
+"""Fields of `Found` and of a chain of which all rows count, whatever layer has found them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,18 +76,15 @@ class Chain(Generic[Rows]):
         step = self._count(layer, found)
         if not self.steps and not step.documents:
             raise NothingToSearchError
+        gathered: dict[str, Any] = {name: self._add(getattr(self, name), getattr(found, name)) for name in GATHERED}
         return replace(
             self,
             documents=self.documents if self.documents is not None else found.documents,
             removals=self._add_removals(layer, found),
             spans=self._add_spans(layer, found),
-            edges=self._add(self.edges, found.edges),
-            near_misses=self._add(self.near_misses, found.near_misses),
-            cosines=self._add(self.cosines, found.cosines),
             kept=self._add_kept(found.kept),
-            sample=self._add(self.sample, found.sample),
-            sketches=self._add(self.sketches, found.sketches),
             steps=(*self.steps, step),
+            **gathered,
         )
 
     def skip(self, layer: str) -> Self:
@@ -114,17 +113,11 @@ class Chain(Generic[Rows]):
             found = [each for each in tables if each is not None]
             return engine.concat(*found) if found else None
 
-        chains = parts.values()
+        chains, names = parts.values(), (*GATHERED, "removals", "kept", "spans")
+        joined: dict[str, Any] = {name: join(getattr(each, name) for each in chains) for name in names}
         return replace(
             self,
-            removals=join(chain.removals for chain in chains),
-            edges=join(chain.edges for chain in chains),
-            near_misses=join(chain.near_misses for chain in chains),
-            cosines=join(chain.cosines for chain in chains),
-            kept=join(chain.kept for chain in chains),
-            sample=join(chain.sample for chain in chains),
-            sketches=join(chain.sketches for chain in chains),
-            spans=join(chain.spans for chain in chains),
+            **joined,
             steps=tuple(
                 _add_up(dict(zip(parts, steps, strict=True)))
                 for steps in zip(*(chain.steps for chain in chains), strict=True)
@@ -283,11 +276,8 @@ def _follow(batches: Batches, *, schema: pa.Schema) -> Batches:
             "component_id": known["component_id"],
             "jaccard": jaccard,
         }
-        columns = [
-            pc.if_else(is_known, changed[name], waiting[name]) if name in changed else waiting[name]
-            for name in schema.names
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        followed = {name: pc.if_else(is_known, column, waiting[name]) for name, column in changed.items()}
+        yield conform(waiting, schema, **followed)
 
 
 def _note_time(batches: Batches, *, time: int, places: Sequence[str], schema: pa.Schema) -> Batches:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Size, conform_rows, describe, once, read_histogram
 from dedup.kernels import election
-from dedup.kernels.runs.batches import conform_each
+from dedup.kernels.runs.batches import conform, conform_each
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import BINS
@@ -18,7 +18,7 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import inclusion
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.foreign import has_foreign, list_foreign
-from dedup.layers.holders import HELD, SHARED
+from dedup.layers.holders import HELD, SHARED, list_shingles
 from dedup.layers.inclusion import LARGER
 from dedup.layers.layer import CHANGED, DOC_ID, EarlierKeys, Fetch, Found, Layer, Setup, to_edges
 from dedup.layers.near.comparison import PAIRS, list_ends
@@ -100,7 +100,7 @@ class ContainmentLayer(Layer):
         See `Layer.find_since`.
         """
         documents = self._shingle(engine)
-        own = engine.map(engine.select(documents, "doc_id", "shingles"), inclusion.list_shingles, HELD, name="held")
+        own = engine.map(engine.select(documents, "doc_id", "shingles"), list_shingles, HELD, name="held")
         held = engine.concat(own, past.look_up(engine, inclusion.STORED, own))
         shared = engine.group("shared", held, replace(inclusion.COUNT_HOLDERS, emit=None))
         met = engine.join(shared, documents, "doc_id", how="anti")
@@ -305,13 +305,9 @@ def elect(edges: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     taken = elected.edges[gone]
     shared, *both = (edges[name].to_numpy()[taken] for name in ("shared", "size", f"{LARGER}size"))
     columns = {
-        "doc_id": pa.array(doc_ids[gone]),
-        "id": members["id"].take(pa.array(gone)),
-        "layer": pa.repeat(NAME, gone.size),
-        "kind": pa.repeat(KIND, gone.size),
         "representative_id": members["id"].take(pa.array(owners)),
         "component_id": members["id"].take(pa.array(least[owners])),
-        "jaccard": pa.array(shared / (sum(both) - shared)),
+        "jaccard": shared / (sum(both) - shared),
         OWNER: name_owners(members["source"], owners, sources[gone] == sources[owners]),
     }
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return conform(members.take(pa.array(gone)), schema, layer=NAME, kind=KIND, **columns)

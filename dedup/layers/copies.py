@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, once
 from dedup.kernels import Flags, Integers, election
-from dedup.kernels.digests import digest_each
+from dedup.kernels.digests import number_names
 from dedup.kernels.representatives import elect
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
@@ -42,10 +42,7 @@ class Choice:
     @classmethod
     def of(cls, config: Config) -> Self:
         """Return what the settings say."""
-        return cls(
-            rules=config.rules,
-            per_source=config.limits.per_source,
-        )
+        return cls(rules=config.rules, per_source=config.limits.per_source)
 
 
 def to_keys(digests: Integers, is_null: Flags) -> dict[str, pa.Array]:
@@ -188,24 +185,19 @@ def _choose(
         gone = np.flatnonzero((kept != np.arange(kept.size)) & is_new)
         owners = kept[gone]
         least = bound_groups(batch, BY)[groups[gone]]
-        named = [batch[name].take(pa.array(gone)) for name in ("doc_id", "id")]
-        columns = [
-            *named,
-            *(pa.repeat(names[column], gone.size) for column in ("layer", "kind")),
-            batch["id"].take(pa.array(owners)),
-            batch["id"].take(pa.array(least)),
-            pa.repeat(pa.scalar(jaccard, pa.float64()), gone.size),
-            name_owners(batch["source"], owners, sources[gone] == sources[owners]),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        others = {
+            "representative_id": batch["id"].take(pa.array(owners)),
+            "component_id": batch["id"].take(pa.array(least)),
+            OWNER: name_owners(batch["source"], owners, sources[gone] == sources[owners]),
+        }
+        yield conform(batch.select(["doc_id", "id"]).take(pa.array(gone)), schema, **names, **others, jaccard=jaccard)
 
 
 def name_owners(sources: pa.Array, owners: np.ndarray, is_own: np.ndarray) -> pa.Array:
     """Return a number for the source of each document kept, by its name; 0 where it is that of the one removed."""
-    # Null is a source like others; of many documents there are few.
+    # Of many documents there are few.
     named = pc.dictionary_encode(sources.take(pa.array(owners)), null_encoding="encode")
-    names = [b"" if name is None else b"=" + name.encode() for name in named.dictionary.to_pylist()]
-    numbers = (digest_each(pa.array(names, pa.binary()))[:, 0] | 1)[named.indices.to_numpy(zero_copy_only=False)]
+    numbers = (number_names(named.dictionary) | 1)[named.indices.to_numpy(zero_copy_only=False)]
     return pa.array(np.where(is_own, 0, numbers))
 
 

@@ -124,9 +124,7 @@ def describe_ranges(batches: Batches, *, near: int, tokenizer: Tokenizer, schema
         found |= {"digest_high": halves[:, 0], "digest_low": halves[:, 1]}
         found |= _read(_Texts(batch["text"]), places, documents, ranges, near=near, tokenizer=tokenizer)
         found["count"] = np.diff(places.offsets)[documents]
-        found |= {name: batch[name].take(pa.array(documents)) for name in ("doc_id", "id")}
-        arrays = [pa.array(found[field.name], field.type) for field in schema]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield conform(batch.select(["doc_id", "id"]).take(pa.array(documents)), schema, **found)
 
 
 class _Texts:
@@ -159,7 +157,7 @@ def _read(
     for row in np.flatnonzero(ranges.range == PASSAGE).tolist():
         begin, end = int(first[row]), int(last[row])
         beginnings[row] = texts[int(documents[row])][begin : min(end, begin + BEGINNING)]
-    return {"first": first, "last": last, "cut": cut, "text": beginnings}
+    return {"first": first, "last": last, "cut": cut, "text": pa.array(beginnings, pa.string())}
 
 
 def _fit_pieces(
@@ -232,10 +230,9 @@ def verify(batches: Batches, *, schema: pa.Schema) -> Batches:
 
 def _tell(rows: pa.RecordBatch, chosen: Integers, kept: Integers, schema: pa.Schema) -> pa.RecordBatch:
     """Return rows with those that they are held against."""
-    columns = {name: rows[name].take(pa.array(chosen)) for name in schema.names if name in rows.schema.names}
     others = {"kept_doc_id": "doc_id", "kept_id": "id", "kept_begin": "first", "kept_end": "last"}
-    columns |= {name: rows[other].take(pa.array(kept)) for name, other in others.items()}
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    columns = {name: rows[other].take(pa.array(kept)) for name, other in others.items()}
+    return conform(rows.take(pa.array(chosen)), schema, **columns)
 
 
 def emit_pieces(batches: Batches) -> Batches:
@@ -329,11 +326,9 @@ def tell_spans(batches: Batches, *, layer: str, kind: str, fate: Fate) -> Batche
     for whole in join_groups(batches, ["doc_id"]):
         bounds, _, goes = _sum_documents(whole, fate)
         batch = whole.filter(pa.array(np.repeat(~goes, np.diff(bounds))))
-        missing = pa.nulls(batch.num_rows, pa.int64())
-        kept = [batch[name] if fate.keep_first else missing for name in ("kept_doc_id", "kept_begin", "kept_end")]
-        told = [pa.repeat(each, batch.num_rows) for each in (layer, kind)]
-        columns = [*(batch[name] for name in ("doc_id", "first", "last")), *told, batch["cut"], *kept]
-        yield pa.RecordBatch.from_arrays(columns, schema=arrow.SPANS)
+        places = {"begin": batch["first"], "end": batch["last"], "tokens": batch["cut"]}
+        kept = {} if fate.keep_first else dict.fromkeys(("kept_doc_id", "kept_begin", "kept_end"))
+        yield conform(batch, arrow.SPANS, layer=layer, kind=kind, **places, **kept)
 
 
 def going(id_type: pa.DataType) -> pa.Schema:
@@ -358,10 +353,8 @@ def tell_removals(batches: Batches, *, layer: str, fate: Fate, schema: pa.Schema
             pc.if_else(other, chosen[name], pa.nulls(count, chosen[name].type)) for name in ("kept_id", "kept_doc_id")
         )
         is_less = pc.less(kept_doc_id, chosen["doc_id"]).fill_null(pa.scalar(value=False))
-        least = pc.if_else(is_less, kept, chosen["id"])
-        told = [pa.repeat(each, count) for each in (layer, fate.kind)]
-        columns = [chosen["doc_id"], chosen["id"], *told, kept, least, pa.nulls(count, pa.float64()), kept_doc_id]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        told = {"layer": layer, "kind": fate.kind, "representative_id": kept, "kept_doc_id": kept_doc_id}
+        yield conform(chosen, schema, **told, component_id=pc.if_else(is_less, kept, chosen["id"]))
 
 
 def name_kept(engine: Engine[Rows], rows: Rows) -> Rows:

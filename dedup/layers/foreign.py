@@ -3,19 +3,20 @@
 The first of their `order_keys` is 0 where that of others is 1, as the first rule of an order then asks for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, once
+from dedup.engine.engine import Batches, Engine, Rows, conform_rows, once
 from dedup.kernels import Flags
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
-from dedup.layers.layer import EarlierKeys, Found, Layer
+from dedup.layers.layer import DOC_ID, EarlierKeys, Found, Layer
 from dedup.settings.keeping import FIRST_COME, FOREIGN
 from dedup.settings.options import Config
 from dedup.tables import arrow
@@ -24,7 +25,8 @@ DROPPED = "dropped"
 """Kind of documents that would stay for others, if any did."""
 OWNER = pa.field("owner", pa.int64())
 """Document in whose favour another goes; null where there is none."""
-LISTED = arrow.integers("doc_id")
+NOBODY: Mapping[str, Any] = {"representative_id": None, "jaccard": None}
+"""Columns of the removal of a document for which none stays."""
 
 
 def has_foreign(rules: Sequence[tuple[str, str]]) -> bool:
@@ -43,7 +45,7 @@ def mark_foreign(rows: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> Flag
 
 def list_foreign(engine: Engine[Rows], documents: Rows) -> Rows:
     """Return their doc_id; `documents` is REGISTER with further columns."""
-    return engine.map(engine.select(documents, "doc_id", "order_keys"), partial(_take, foreign=True), LISTED)
+    return engine.map(engine.select(documents, "doc_id", "order_keys"), partial(_take, foreign=True), DOC_ID)
 
 
 def list_own(engine: Engine[Rows], documents: Rows) -> Rows:
@@ -55,7 +57,7 @@ def list_own(engine: Engine[Rows], documents: Rows) -> Rows:
 def _take(batches: Batches, *, foreign: bool) -> Batches:
     for batch in batches:
         chosen = batch.filter(pa.array(mark_foreign(batch, (FOREIGN,)) == foreign))
-        yield chosen.select(LISTED.names) if foreign else chosen
+        yield chosen.select(DOC_ID.names) if foreign else chosen
 
 
 def leave_foreign(
@@ -118,18 +120,14 @@ def drop_all(engine: Engine[Rows], found: Found[Rows], layer: Layer) -> Found[Ro
         named = engine.map(alone, partial(_name_dropped, schema=schema), schema)
         heads = engine.group("dropped", named, once(schema))
     else:
-        heads = engine.map(found.kept, partial(_let_go, schema=schema, kind=DROPPED), schema, name="dropped")
+        heads = conform_rows(engine, found.kept, schema, name="dropped", kind=DROPPED, **NOBODY)
     counts = found.counts
     if counts is not None:
         near = counts.elected.near + engine.tally(heads)["rows"]
         counts = replace(counts, elected=replace(counts.elected, near=near))
-    gone = engine.map(alone, partial(_let_go, schema=schema), schema)
-    return replace(
-        found,
-        removals=engine.concat(engine.select(others, *schema.names), gone, heads),
-        kept=None,
-        counts=counts,
-    )
+    gone = conform_rows(engine, alone, schema, **NOBODY)
+    removals = engine.concat(engine.select(others, *schema.names), gone, heads)
+    return replace(found, removals=removals, kept=None, counts=counts)
 
 
 def count_for_foreign(engine: Engine[Rows], documents: Rows, removals: Rows | None, known: Rows | None = None) -> int:
@@ -176,13 +174,4 @@ def _name_dropped(batches: Batches, *, schema: pa.Schema) -> Batches:
     """Return a row of those in whose favour some go, as they go themselves."""
     for batch in batches:
         own = {"doc_id": batch[OWNER.name], "id": batch["representative_id"], "kind": DROPPED}
-        yield conform(batch, schema, **own, **_name_nobody(schema, batch.num_rows))
-
-
-def _let_go(batches: Batches, *, schema: pa.Schema, kind: str | None = None) -> Batches:
-    for batch in batches:
-        yield conform(batch, schema, **({"kind": kind} if kind else {}), **_name_nobody(schema, batch.num_rows))
-
-
-def _name_nobody(schema: pa.Schema, count: int) -> dict[str, pa.Array]:
-    return {name: pa.nulls(count, schema.field(name).type) for name in ("representative_id", "jaccard")}
+        yield conform(batch, schema, **own, **NOBODY)

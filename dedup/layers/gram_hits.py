@@ -201,15 +201,5 @@ def list_texts(batches: Batches, *, sets: Mapping[int, int], schema: pa.Schema) 
 def list_removals(batches: Batches, *, schema: pa.Schema) -> Batches:
     """Give every document with more than common grams a row."""
     for batch in batches:
-        rows = [
-            {
-                "doc_id": row["doc_id"],
-                "id": row["id"],
-                "layer": NAME,
-                "kind": CONTAMINATED,
-                "component_id": row["id"],
-            }
-            for row in batch.select(["doc_id", "id", "texts"]).to_pylist()
-            if any(row["texts"])
-        ]
-        yield pa.RecordBatch.from_pylist(rows, schema)
+        matching = batch.filter(pa.array([any(texts) for texts in batch["texts"].to_pylist()], pa.bool_()))
+        yield conform(matching, schema, layer=NAME, kind=CONTAMINATED, component_id=matching["id"])

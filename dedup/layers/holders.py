@@ -2,9 +2,11 @@
 
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Emit, Shuffle
+from dedup.engine.engine import Batches, Shuffle
+from dedup.kernels.runs import blocks
 from dedup.kernels.runs.counting import count_groups
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.tables import arrow
@@ -15,8 +17,17 @@ SHARED = arrow.integers("shingle", "doc_id", "size", "holders")
 """Shingles of several documents, with how many hold each."""
 
 
-def share(list_shingles: Emit, most: int) -> Shuffle:
-    """Return the shuffle that makes SHARED of the HELD that some work emits; every shingle travels, as 24 bytes.
+def list_shingles(batches: Batches) -> Batches:
+    """Give every shingle of sets, the cells `shingles` of documents, a row of HELD."""
+    for batch in batches:
+        values, offsets = blocks.unlists(batch["shingles"], "<i8")
+        sizes = np.diff(offsets)
+        columns = [values, *(np.repeat(each, sizes) for each in (batch["doc_id"].to_numpy(), sizes))]
+        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=HELD)
+
+
+def share(most: int) -> Shuffle:
+    """Return the shuffle of documents with sets -> SHARED; every shingle travels, as 24 bytes.
 
     Parameters
     ----------

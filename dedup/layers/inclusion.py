@@ -20,7 +20,7 @@ from dedup.kernels.sets.jaccard import bin_similarities, count_shared
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.foreign import mark_foreign
-from dedup.layers.holders import HELD, share
+from dedup.layers.holders import share
 from dedup.layers.near.comparison import PAIRS, read_sets
 from dedup.tables import arrow
 
@@ -35,7 +35,7 @@ SHINGLE_BYTES = 8
 CONTAINMENTS = "containments"
 """Histogram of the pairs compared, by the bin of their containment."""
 
-SETS = arrow.integer_lists("shingles")
+SETS = pa.schema([("shingles", pa.binary())])
 PREFIXES = arrow.integers("shingle", "doc_id", "turn", "rank", "chosen")
 """`turn` is the size, negative, and `chosen` 1 of those by which a document finds others."""
 CLAIMS = arrow.integers("shingle", "doc_id", "place", "seeks", "head_id")
@@ -77,26 +77,13 @@ def to_voters(batches: Batches, *, rules: Sequence[tuple[str, str]], schema: pa.
         yield conform(batch, schema, is_fixed=mark_foreign(batch, rules))
 
 
-def _shingle(texts: pa.Array, shingle_size: int, tokenizer: Tokenizer) -> pa.Array:
-    _, _, shingles, offsets = shingle_texts(texts, shingle_size, tokenizer)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(shingles.view(np.int64)))
-
-
 def shingle_batch(batch: pa.RecordBatch, *, shingle_size: int, tokenizer: Tokenizer) -> Mapping[str, pa.Array]:
     """Return the shingles of documents."""
-    return {"shingles": _shingle(batch["text"], shingle_size, tokenizer)}
+    _, _, shingles, offsets = shingle_texts(batch["text"], shingle_size, tokenizer)
+    return {"shingles": blocks.lists(shingles, offsets)}
 
 
-def list_shingles(batches: Batches) -> Batches:
-    """Give every shingle a row."""
-    for batch in batches:
-        owners = pc.list_parent_indices(batch["shingles"])
-        sizes = pc.list_value_length(batch["shingles"]).cast(pa.int64())
-        columns = [batch["shingles"].flatten(), batch["doc_id"].take(owners), sizes.take(owners)]
-        yield pa.RecordBatch.from_arrays(columns, schema=HELD)
-
-
-COUNT_HOLDERS = share(list_shingles, MOST_HOLDERS)
+COUNT_HOLDERS = share(MOST_HOLDERS)
 """SETS -> SHARED; 0 holders say that in place of a shingle there stands the rank."""
 
 

@@ -213,10 +213,11 @@ def _to_spans(batches: Batches, *, kind: str) -> Batches:
 
 def _describe(engine: Engine[Rows], common: Rows) -> dict[str, Any]:
     """Return what the report says of the common lines."""
+    add = partial(add_groups, by=KEY, sums=COUNTED.names[2:5], firsts=COUNTED.names[5:])
     counted = engine.group(
         "counted",
         common,
-        Shuffle(emit=_open, emitted=COUNTED, by=KEY, order=["doc_id", "begin"], work=_add, schema=COUNTED),
+        Shuffle(emit=_open, emitted=COUNTED, by=KEY, order=["doc_id", "begin"], work=add, schema=COUNTED),
     )
     shown = engine.group(
         "shown", counted, Shuffle(emit=_choose, emitted=CHOSEN, by=["one"], order=KEY, work=_join, schema=SHOWN)
@@ -235,16 +236,8 @@ def _describe(engine: Engine[Rows], common: Rows) -> dict[str, Any]:
 def _open(batches: Batches) -> Batches:
     """Count every occurrence as one."""
     for batch in batches:
-        ones = pa.array(np.ones(batch.num_rows, dtype=np.int64))
         characters = pc.subtract(batch["end"], batch["begin"])
-        whole = {name: batch[name] for name in ("high", "low", "doc_id", "begin", "end")}
-        whole |= {"documents": batch["first"], "occurrences": ones, "characters": characters}
-        yield pa.RecordBatch.from_arrays([whole[name] for name in COUNTED.names], schema=COUNTED)
-
-
-def _add(batches: Batches) -> Batches:
-    """Add the counts of equal lines, and take the first place."""
-    yield from add_groups(batches, KEY, COUNTED.names[2:5], COUNTED.names[5:])
+        yield conform(batch, COUNTED, documents=batch["first"], occurrences=1, characters=characters)
 
 
 def _rank(rows: pa.Table) -> pa.Table:

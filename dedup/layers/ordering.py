@@ -17,9 +17,9 @@ import pyarrow as pa
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import Integers
 from dedup.kernels.election import RANKED, rank_rows
-from dedup.kernels.hashing import mix
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.layers.drawing import draw
 from dedup.tables import arrow
 
 Rules: TypeAlias = Sequence[tuple[str, str]]
@@ -52,20 +52,7 @@ def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: R
     if engine.id_type == pa.int64() and all(name == "smallest_id" for name, _ in rules):
         return engine.map(rows, partial(_rank_by_id, schema=ranked), ranked)
     keys = ordered(engine.id_type)
-    drawn = pa.schema([("group", pa.int64()), ("draw", pa.int64()), *keys])
-    sample = engine.group(
-        "sample",
-        rows,
-        Shuffle(
-            emit=partial(_draw, schema=drawn),
-            emitted=drawn,
-            by=["group"],
-            order=["draw"],
-            work=partial(_thin, names=keys.names),
-            schema=keys,
-        ),
-    )
-    chosen = engine.collect(sample).combine_chunks().to_batches()
+    chosen = draw(engine, "sample", rows, keys, SAMPLE).combine_chunks().to_batches()
     return engine.group(
         "ranked",
         rows,
@@ -83,28 +70,6 @@ def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: R
 def _rank_by_id(batches: Batches, *, schema: pa.Schema) -> Batches:
     for batch in batches:
         yield pa.RecordBatch.from_arrays([*batch.columns, batch["id"]], schema=schema)
-
-
-def _draw(batches: Batches, *, schema: pa.Schema) -> Batches:
-    """Yield the documents of the least hashes."""
-    least: pa.RecordBatch | None = None
-    for batch in batches:
-        draws = (mix(batch["doc_id"].to_numpy().view(np.uint64)) >> np.uint64(1)).view(np.int64)
-        columns = [pa.array(np.zeros_like(draws)), pa.array(draws), *(batch[name] for name in schema.names[2:])]
-        found = pa.RecordBatch.from_arrays(columns, schema=schema)
-        least = found if least is None else pa.concat_batches([least, found])
-        if least.num_rows > SAMPLE:
-            least = least.take(pa.array(np.argsort(least["draw"].to_numpy(), kind="stable")[:SAMPLE]))
-    if least is not None:
-        yield least
-
-
-def _thin(batches: Batches, *, names: list[str]) -> Batches:
-    left = SAMPLE
-    for batch in batches:
-        if left:
-            yield batch.slice(0, left).select(names)
-            left -= min(left, batch.num_rows)
 
 
 def _find_ranges(batches: Batches, *, splitters: pa.RecordBatch | None, rules: Rules) -> Batches:

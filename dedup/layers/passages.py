@@ -85,9 +85,7 @@ class PassagesLayer(Layer):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         """See `Layer.make`."""
-        config = setup.config
-        rules = config.rules
-        return cls(settings=config.of(Passages), tokenizer=setup.tokenizer, rules=rules)
+        return cls(settings=setup.config.of(Passages), tokenizer=setup.tokenizer, rules=setup.config.rules)
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents."""
@@ -164,8 +162,7 @@ class PassagesLayer(Layer):
                 removals = cutting.name_kept(engine, removals)
             else:
                 # Of a document that keeps a passage for others, that much is left.
-                plain = arrow.removals(engine.id_type)
-                removals = engine.select(removals, *plain.names)
+                removals = engine.select(removals, *arrow.removals(engine.id_type).names)
         effect: Literal["cut", "mark"] = "mark" if settings.action == "mark" else "cut"
         details = tallies.describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
         return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches
 from dedup.kernels import Integers
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, mark_repeated
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
@@ -151,9 +152,7 @@ def describe_windows(batches: Batches, *, length: int, tokenizer: Tokenizer, sch
             "places": lists(begins << TIMES_BITS | times, owned),
             "recurring": lists(found.runs[:, 1:].reshape(-1), owned_runs * RUN_NUMBERS),
         }
-        yield pa.RecordBatch.from_arrays(
-            [columns[name] if name in columns else batch[name] for name in schema.names], schema=schema
-        )
+        yield conform(batch, schema, **columns)
 
 
 def emit_windows(batches: Batches) -> Batches:

@@ -16,10 +16,10 @@ from dedup.engine.memory import MemoryEngine
 from dedup.engine.workers import Processes
 from dedup.files.source import Piece
 from dedup.files.splits import Split
+from dedup.kernels.digests import number_names
 from dedup.kernels.sets.identical import find_repeated
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.layers.near.election import number_names
 from dedup.layers.near.layer import NearLayer
 from dedup.layers.near.search import Search
 from dedup.layers.near.signing import Signing

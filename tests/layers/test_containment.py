@@ -37,10 +37,10 @@ def find(texts, choice=CHOICE, shingle_size=1, sources=None, ids=None, **setting
 
 def shingle_of(word):
     """Return the hash of a shingle of one word, as it is sorted by."""
-    [[only]] = inclusion.shingle_batch(
+    [only] = inclusion.shingle_batch(
         pa.RecordBatch.from_pydict({"text": [word]}), shingle_size=1, tokenizer=UnicodeWords()
     )["shingles"].to_pylist()
-    return only
+    return int.from_bytes(only, "little", signed=True)
 
 
 def list_removed(found):

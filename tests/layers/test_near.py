@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dedup.layers.holders import HELD
 from dedup.layers.near.buckets import SHARE, choose_prefixes
-from dedup.layers.near.election import PAIRED, number_names, to_voters, voters
+from dedup.layers.near.election import PAIRED, to_voters, voters
 from dedup.tables.counts import Lost
 from tests.engine import Row, make_layer
 from tests.engine.oracle import Expected
@@ -95,13 +95,6 @@ def test_finds_what_plain_python_finds(*, rows, search, shingle_size, seed, hold
     assert (elected.parted, elected.joined) == (expected.parted, expected.joined)
     assert elected.sizes == dict(sorted(Counter(map(len, expected.families.values())).items()))
     assert [*elected.largest] == expected.largest()
-
-
-def test_sources_are_told_apart_by_numbers_that_are_the_same_in_all_places():
-    one, other = (number_names(pa.array(names, pa.string())).tolist() for names in (["", None, "a"], ["a", None]))
-
-    assert one[::-1][:2] == other
-    assert len({*one}) == 3
 
 
 def find_prefixes(sets, threshold):

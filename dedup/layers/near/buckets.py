@@ -16,7 +16,7 @@ from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.containment import mark_prefixes
 from dedup.kernels.sets.identical import find_identical
-from dedup.layers.holders import HELD, SHARED, share
+from dedup.layers.holders import SHARED, share
 from dedup.tables import arrow
 
 DIGESTS = arrow.integers("digest_high", "digest_low", "doc_id")
@@ -101,15 +101,7 @@ BUCKET_KEYED = replace(BUCKET, emit=None)
 """KEYED -> BUCKETS of documents that share a key, such as a shingle of their prefixes."""
 
 
-def _list_shingles(batches: Batches) -> Batches:
-    for batch in batches:
-        values, offsets = blocks.unlists(batch["shingles"], "<i8")
-        sizes = np.diff(offsets)
-        columns = [values, *(np.repeat(each, sizes) for each in (batch["doc_id"].to_numpy(), sizes))]
-        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=HELD)
-
-
-SHARE = share(_list_shingles, UNBOUNDED)
+SHARE = share(UNBOUNDED)
 """SETS -> their shingles that several documents have."""
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.kernels import Floats, Integers
-from dedup.kernels.digests import digest_each
+from dedup.kernels.digests import number_names
 from dedup.kernels.election import (
     RANKED,
     ElectionPolicy,
@@ -208,13 +208,12 @@ class Votes(NamedTuple):
             "component": members["id"].take(pa.array(np.searchsorted(doc_ids, component_ids))),
             "kind": pa.array(KINDS).take(pa.array(kinds)),
             "jaccard": pa.array(self.similarities, from_pandas=True),
-            "left_id": pa.array(self.left),
-            "right_id": pa.array(self.right),
-            "representative_source": members["source"].take(pa.array(kept.owners)),
+            "left_id": self.left,
+            "right_id": self.right,
+            "representative_source": members["source"].take(chosen),
             "charged": _charge(members, kept, self.known, self.election),
         }
-        arrays = [columns[name] if name in columns else members[name] for name in schema.names]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return conform(members, schema, **columns)
 
 
 def _find_distinct(left: Integers, right: Integers) -> Integers:
@@ -261,12 +260,6 @@ def _charge(voting: pa.RecordBatch, kept: Kept, known: KnownPairs, election: Ele
     names = number_names(owners.dictionary)
     offsets = np.searchsorted(charged, np.arange(doc_ids.size + 1)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(names[sources]))
-
-
-def number_names(names: pa.Array) -> Integers:
-    """Return a number for each name, the same in all places; null is a name like others."""
-    named = [b"" if name is None else b"=" + name.encode() for name in names.to_pylist()]
-    return digest_each(pa.array(named, pa.binary()))[:, 0].copy()
 
 
 def _count_sizes(component_ids: Integers) -> dict[int, int]:
@@ -322,6 +315,4 @@ def to_removals(batches: Batches, *, layer: str, schema: pa.Schema, kept: bool) 
     """MEMBERS -> REMOVALS of the layer, or in their form those that stay."""
     for batch in batches:
         chosen = batch.filter(pc.equal(batch["kind"], KEPT) if kept else is_removed(batch))
-        more = {"layer": pa.repeat(layer, chosen.num_rows), "component_id": chosen["component"]}
-        columns = [more[name] if name in more else chosen[name] for name in schema.names]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield conform(chosen, schema, layer=layer, component_id=chosen["component"])

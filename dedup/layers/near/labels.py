@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Engine, Rows
+from dedup.engine.engine import Engine, Rows, look_up
 from dedup.kernels import Flags, Integers
 from dedup.kernels.confidence import SIMILARITY_BINS, measure_share
 from dedup.kernels.ids import to_doc_ids
@@ -45,14 +45,11 @@ class Labels(NamedTuple):
         """
         known = labels.select(["left_id", "right_id"]).drop_null()
         ends = np.stack([known[name].to_numpy() for name in known.column_names])
-        wanted = pa.array(np.unique(ends))
-        sizes = engine.lookup(engine.select(documents, "doc_id", "size"), wanted)
-        size_of = dict(zip(sizes["doc_id"].to_pylist(), sizes["size"].to_pylist(), strict=True))
+        size_of = look_up(engine, documents, "size", ends)
         held = np.isin(ends, np.array([*size_of], np.int64)).all(axis=0)
         if not held.any():
             raise refuse_labels(labels.num_rows)
-        same = engine.lookup(identical, wanted)
-        head_of = dict(zip(same["doc_id"].to_pylist(), same["set_id"].to_pylist(), strict=True))
+        head_of = look_up(engine, identical, "set_id", ends)
         heads = np.array([[head_of.get(each, each) for each in side] for side in ends[:, held].tolist()], np.int64)
         full = np.array([[size_of[each] > 0 for each in side] for side in ends[:, held].tolist()], bool).all(axis=0)
         left, right = heads.min(axis=0), heads.max(axis=0)
@@ -135,7 +132,6 @@ def follow(engine: Engine[Rows], labels: pa.Table, removals: Rows) -> pa.Table:
 
 def find_parted(engine: Engine[Rows], left: Integers, right: Integers, components: Rows) -> Flags:
     """Tell which pairs of documents, few, do not share a component; a document in none shares it with nobody."""
-    found = engine.lookup(components, pa.array(np.unique(np.concatenate((left, right)))))
-    of = dict(zip(found["doc_id"].to_pylist(), found["component_id"].to_pylist(), strict=True))
+    of = look_up(engine, components, "component_id", np.concatenate((left, right)))
     ends = [[of.get(each) for each in side.tolist()] for side in (left, right)]
     return np.array([one is None or one != other for one, other in zip(*ends, strict=True)], dtype=bool)

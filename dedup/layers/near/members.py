@@ -5,9 +5,8 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows, conform_rows
+from dedup.engine.engine import Engine, Rows, conform_rows, look_up
 from dedup.kernels.election import RANKED
 from dedup.kernels.removal_statistics import complete_joined, count_joined, list_reached
 from dedup.kernels.runs.batches import take_equal
@@ -102,8 +101,7 @@ def _count_joined(
     if engine.tally(connected.near_misses)["rows"] <= REACHED:
         table = engine.collect(connected.near_misses)
         left, right = (table[name].to_numpy() for name in ("left_id", "right_id"))
-        found = engine.lookup(connected.components, pa.array(np.unique(np.concatenate((left, right)))))
-        of = dict(zip(found["doc_id"].to_pylist(), found["component_id"].to_pylist(), strict=True))
+        of = look_up(engine, connected.components, "component_id", np.concatenate((left, right)))
         one, other = (np.array([of.get(each, each) for each in side.tolist()], np.int64) for side in (left, right))
         further = count_joined(one, other, table["jaccard"].to_numpy(), list_reached(threshold))
     return complete_joined([each or 0 for each in elected.joined], further, threshold)

@@ -255,16 +255,13 @@ def _to_rows(
     doc_ids = batch["doc_id"].fill_null(0).to_numpy(zero_copy_only=False)
     sample = frequencies.sample(doc_ids, found.tokens, found.token_bounds, signing.sample_share)
     columns = {
-        "size": pa.array(found.shingle_counts),
-        "digest_high": pa.array(found.digest_high),
-        "digest_low": pa.array(found.digest_low),
+        "size": found.shingle_counts,
+        "digest_high": found.digest_high,
+        "digest_low": found.digest_low,
         "band_keys": blocks.rows(found.keys.view(np.uint8)),
         "signature": blocks.rows(found.low),
         "tokens": sample,
-        "sketch": pa.nulls(batch.num_rows, pa.binary()),
-        "shingles": blocks.lists(found.shingles, found.shingle_bounds)
-        if signing.holds == "parts"
-        else pa.nulls(batch.num_rows, pa.binary()),
+        "shingles": blocks.lists(found.shingles, found.shingle_bounds) if signing.holds == "parts" else None,
     }
     tally = Tally(
         text_bytes=int(batch["text_bytes"].to_numpy()[own].sum()),
@@ -276,8 +273,7 @@ def _to_rows(
         sample_bytes=pc.sum(pc.binary_length(sample)).as_py() or 0,
         foreign=own.size - int(np.count_nonzero(own)),
     )
-    known = [columns[name] if name in columns else batch[name] for name in schema.names]
-    return pa.RecordBatch.from_arrays(known, schema=schema), tally
+    return conform(batch, schema, **columns), tally
 
 
 def _sketch(sketcher: Sketcher, batch: pa.RecordBatch, found: features.TextFeatures, own: Flags) -> None:

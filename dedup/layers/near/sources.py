@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.kernels.digests import digest_each
 from dedup.kernels.removal_statistics import REMOVERS, merge_removals
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import rank_groups
 from dedup.layers.near import election, templates
 from dedup.layers.near.election import KEPT, NEAR, TOLD, Election, is_removed, read_told, summarise
@@ -20,7 +21,6 @@ from dedup.tables.counts import Elected
 
 OWNED = arrow.integers("owner", "doc_id")
 """Removals by the sources that answer for them, each a number."""
-SPARED = arrow.integers("doc_id")
 BY_SOURCE = pa.schema([*arrow.integers("key", "documents"), ("source", pa.string()), ("by", pa.string())])
 """Removals of a source in favour of documents of another."""
 
@@ -62,12 +62,14 @@ def _limit(per_source: int) -> Shuffle:
     Of the documents that one source causes to be removed, the `per_source` least by doc_id are removed.
     """
     work = partial(_exceed, most=per_source)
-    return Shuffle(emit=_list_owners, emitted=OWNED, by=("owner",), order=("doc_id",), work=work, schema=SPARED)
+    return Shuffle(
+        emit=_list_owners, emitted=OWNED, by=("owner",), order=("doc_id",), work=work, schema=templates.MEMBERS
+    )
 
 
 def _exceed(batches: Batches, *, most: int) -> Batches:
     for batch, before in rank_groups(batches, "owner"):
-        yield batch.filter(pa.array(before >= most)).select(SPARED.names)
+        yield batch.filter(pa.array(before >= most)).select(templates.MEMBERS.names)
 
 
 def _spare(batches: Batches, *, schema: pa.Schema, threshold: float) -> Iterator[pa.RecordBatch | Tally]:
@@ -86,10 +88,7 @@ def _spare(batches: Batches, *, schema: pa.Schema, threshold: float) -> Iterator
             "kind": pa.scalar(KEPT),
             "jaccard": pa.scalar(1.0),
         }
-        columns = [
-            pc.if_else(is_spared, own[name], batch[name]) if name in own else batch[name] for name in schema.names
-        ]
-        left = pa.RecordBatch.from_arrays(columns, schema=schema)
+        left = conform(batch, schema, **{name: pc.if_else(is_spared, each, batch[name]) for name, each in own.items()})
         told.append(summarise(left, threshold))
         yield left
     yield Tally({(TOLD, json.dumps(merge_removals(told))): 1})

@@ -70,8 +70,7 @@ def count_pairs(sizes: Mapping[int, int], cap: int | None) -> tuple[int, int]:
 
 def list_members(batches: Batches, *, cap: int) -> Batches:
     """BUCKETS -> the documents of those over the cap, with repetitions."""
-    for batch in batches:
-        large = batch.filter(pa.array(batch["size"].to_numpy() > cap))
+    for large in take_large(batches, cap=cap):
         doc_ids = np.unique(blocks.unlists(large["doc_ids"], "<i8")[0])
         yield pa.RecordBatch.from_arrays([pa.array(doc_ids)], schema=MEMBERS)
 
@@ -272,8 +271,7 @@ def _take_hot(batches: Batches) -> Batches:
 
 def _shrink(batches: Batches, *, cap: int, undecided: Integers) -> Iterator[pa.RecordBatch | Tally]:
     """BUCKETS -> those over the cap, of two and more undecided documents; the tally has `sizes`."""
-    for each in batches:
-        batch = each.filter(pa.array(each["size"].to_numpy() > cap))
+    for batch in take_large(batches, cap=cap):
         members, offsets = blocks.unlists(batch["doc_ids"], "<i8")
         keys = batch["key"].to_numpy().view(np.uint64)
         keys, members, offsets = lsh.keep_members(keys, members, offsets, np.isin(members, undecided))

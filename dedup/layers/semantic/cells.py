@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, conform_rows
 from dedup.kernels import Flags, Floats, Integers
-from dedup.kernels.hashing import mix
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups, rank_groups
 from dedup.kernels.vectors.products import (
@@ -31,11 +30,11 @@ from dedup.kernels.vectors.products import (
     to_matrix,
     to_steps,
 )
+from dedup.layers.drawing import draw, hash_ids
 from dedup.layers.semantic.vectors import VECTORS
 from dedup.tables import arrow
 
 PAIRS = arrow.integers("left_id", "right_id")
-DRAWN = pa.schema([*arrow.integers("group", "draw"), *VECTORS])
 PROBED = arrow.integers("probe", "doc_id", "farness")
 """Neighbours of probes, by their places; `farness` is the product of their steps, negative."""
 TURNS = EARLIER, OWN = range(2)
@@ -135,49 +134,12 @@ def probe(engine: Engine[Rows], vectors: Rows, count: int, own: int) -> Neighbou
 
 def _draw_sample(engine: Engine[Rows], vectors: Rows, cells: int) -> DrawnVectors:
     wanted = PROBES + (cells if cells > 1 else 0)
-    drawn = engine.group(
-        "drawn",
-        vectors,
-        Shuffle(
-            emit=partial(_draw, most=wanted),
-            emitted=DRAWN,
-            by=("group",),
-            order=("draw", "doc_id"),
-            work=partial(_thin, most=wanted),
-            schema=VECTORS,
-        ),
-    )
-    table = engine.collect(drawn)
+    table = draw(engine, "drawn", vectors, VECTORS, wanted)
     ids = table["doc_id"].to_numpy()
-    order = np.argsort(_hash(ids), kind="stable")
+    order = np.argsort(hash_ids(ids), kind="stable")
     matrix = to_matrix(table["values"])
     steps = to_steps(matrix[order]).astype(np.float32) if ids.size else np.empty((0, 0), np.float32)
     return DrawnVectors(steps[PROBES:], ids[order[:PROBES]], steps[:PROBES])
-
-
-def _hash(ids: Integers) -> Integers:
-    return (mix(ids.view(np.uint64)) >> np.uint64(1)).view(np.int64)
-
-
-def _draw(batches: Batches, *, most: int) -> Batches:
-    """Yield the documents of the least hashes."""
-    least: pa.RecordBatch | None = None
-    for batch in batches:
-        draws = _hash(batch["doc_id"].to_numpy())
-        columns = [pa.array(np.zeros_like(draws)), pa.array(draws), *batch.select(VECTORS.names).columns]
-        found = pa.RecordBatch.from_arrays(columns, schema=DRAWN)
-        least = found if least is None else pa.concat_batches([least, found])
-        _, firsts = np.unique(least["draw"].to_numpy(), return_index=True)
-        least = least.take(pa.array(firsts[:most]))
-    if least is not None:
-        yield least
-
-
-def _thin(batches: Batches, *, most: int) -> Batches:
-    left = most
-    for batch in drop_repeated(batches, ("draw", "doc_id")):
-        yield batch.slice(0, left).select(VECTORS.names)
-        left = max(left - batch.num_rows, 0)
 
 
 def _read_steps(values: pa.Array) -> Matrix:

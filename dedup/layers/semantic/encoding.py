@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Work, once
+from dedup.engine.engine import Batches, Engine, Rows, Work, once, pass_on
 from dedup.errors import ConfigError, DataError
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs import blocks
@@ -28,6 +28,7 @@ SAMPLE = 5_000
 FEATURES = pa.schema([("doc_id", pa.int64()), ("columns", pa.binary()), ("weights", pa.binary())])
 
 
+@cache
 def load_function(name: str) -> Callable[[Sequence[str]], Any]:
     """Return the function of a setting "package:function".
 
@@ -47,21 +48,13 @@ def load_function(name: str) -> Callable[[Sequence[str]], Any]:
     return found
 
 
-_load_once = cache(load_function)
-
-
 def choose_encoder(engine: Engine[Rows], column: str, encoder: str, tokenizer: Tokenizer) -> Work:
     """Return the work that gives documents their vectors."""
     if column:
-        return take_column
+        return pass_on
     if encoder != CORPUS:
         return partial(_call, name=encoder)
     return partial(_encode, tokenizer=tokenizer, directions=_learn(engine, tokenizer))
-
-
-def take_column(batches: Batches) -> Batches:
-    """Leave documents as they are, with the column that was read along."""
-    yield from batches
 
 
 def _add(batch: pa.RecordBatch, rows: np.ndarray, vectors: Matrix) -> pa.RecordBatch:
@@ -73,7 +66,7 @@ def _add(batch: pa.RecordBatch, rows: np.ndarray, vectors: Matrix) -> pa.RecordB
 
 
 def _call(batches: Batches, *, name: str) -> Batches:
-    encode = _load_once(name)
+    encode = load_function(name)
     for batch in batches:
         texts = batch["text"].fill_null("")
         rows = np.flatnonzero(pc.utf8_length(pc.utf8_trim_whitespace(texts)).to_numpy(zero_copy_only=False))
@@ -119,9 +112,6 @@ def _count(batches: Batches, *, tokenizer: Tokenizer) -> Batches:
 
 
 def _read(rows: pa.Table) -> latent.Features:
-    columns, weights = (
-        np.concatenate([np.empty(0, kind), *(np.frombuffer(each.as_buffer(), kind) for each in rows[name])])
-        for name, kind in (("columns", "<u2"), ("weights", "<f4"))
-    )
-    sizes = pc.binary_length(rows["columns"]).to_numpy() // 2
-    return latent.Features(columns, weights, np.concatenate(([0], np.cumsum(sizes))))
+    cells, weighed = (rows[name].combine_chunks() for name in ("columns", "weights"))
+    columns, bounds = blocks.unlists(cells, "<u2")
+    return latent.Features(columns, blocks.unlists(weighed, "<f4")[0], bounds)

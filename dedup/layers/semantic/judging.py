@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows, Size
+from dedup.engine.engine import Engine, Rows, Size, look_up
 from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.sets.jaccard import BINS, bin_similarities
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -165,19 +165,8 @@ def show_pairs(
     """
     left, right = judged.pairs.left, judged.pairs.right
     order = np.lexsort((right, left, np.abs(judged.cosines - threshold)))[:SHOWN]
-    ids = pa.array(np.unique(np.concatenate((left[order], right[order]))))
-    names, begins = (
-        dict(
-            zip(
-                *(
-                    engine.lookup(engine.select(rows, "doc_id", name), ids)[each].to_pylist()
-                    for each in ("doc_id", name)
-                ),
-                strict=True,
-            )
-        )
-        for rows, name in ((documents, "id"), (read, "begin"))
-    )
+    doc_ids = np.concatenate((left[order], right[order]))
+    names, begins = look_up(engine, documents, "id", doc_ids), look_up(engine, read, "begin", doc_ids)
     return [
         {
             "cosine": float(judged.cosines[place]),

@@ -389,7 +389,7 @@ def _to_removals(batches: Batches, *, schema: pa.Schema, kept: bool) -> Batches:
     """MEMBERS -> REMOVALS, or in their form those that stay; their Jaccard similarity nobody has measured."""
     kind = election.KEPT if kept else KIND
     for batch in election.to_removals(batches, layer=NAME, schema=schema, kept=kept):
-        yield conform(batch, schema, kind=kind, jaccard=pa.nulls(batch.num_rows, pa.float64()))
+        yield conform(batch, schema, kind=kind, jaccard=None)
 
 
 def _to_cosines(batches: Batches, *, kind: str = KIND) -> Batches:
