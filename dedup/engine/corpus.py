@@ -263,8 +263,7 @@ def read_documents(
     corpus: DataFrame,
     *,
     id_column: str,
-    text_column: str = "",
-    text_columns: Sequence[str] = (),
+    text_columns: Sequence[str],
     source_column: str = "",
     max_text_bytes: int | None = None,
     order: tuple[tuple[str, str], ...] = (),
@@ -284,15 +283,14 @@ def read_documents(
         When a column is missing, named twice, or of a type that cannot serve.
     """
     user_id, doc_id = identify(corpus, id_column=id_column)
-    names = text_columns or [text_column]
-    for name in names:
-        _check_text(corpus, name, "input.columns" if names[1:] else "input.text_column", has_sets=has_sets)
+    for name in text_columns:
+        _check_text(corpus, name, "input.columns" if text_columns[1:] else "input.text_column", has_sets=has_sets)
     source = F.lit(None)
     if source_column:
         kind = (T.BooleanType, T.DateType, *INTEGRAL, T.StringType)
         _kind(corpus, source_column, "input.source_column", kind, "an integer, a string, a date or a boolean")
         source = column(source_column)
-    text = write_text(corpus, names)
+    text = write_text(corpus, text_columns)
     if max_text_bytes is not None:
         size = F.octet_length(text)
         rule = f"input.max_text_bytes: a text must be of at most {max_text_bytes:,} bytes (got %s of id %s); {TOO_LONG}"

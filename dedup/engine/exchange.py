@@ -126,14 +126,6 @@ def list_cells(batches: Batches, *, pairs_of: Callable[[pa.RecordBatch], Iterato
             yield pa.RecordBatch.from_arrays([*map(pa.array, found)], schema=ADDRESSED)
 
 
-def drop_repeated(batches: Batches) -> Batches:
-    """Yield the distinct rows of ADDRESSED."""
-    parts = [[column.to_numpy() for column in batch.columns] for batch in batches]
-    if parts:
-        found = distinct(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-        yield pa.RecordBatch.from_arrays([*map(pa.array, found)], schema=ADDRESSED)
-
-
 def meet(
     source: SparkRows,
     pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]],

@@ -18,10 +18,7 @@ def free_bytes() -> int:
     if info.exists():
         sizes = dict(line.split(":", 1) for line in info.read_text("ascii").splitlines())
         found.append(int(sizes["MemAvailable"].split()[0]) << 10)
-    for most, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
+    for most, used in LIMITS:
         if (CGROUP / most).exists() and (limit := (CGROUP / most).read_text().strip()).isdigit():
             found.append(int(limit) - int((CGROUP / used).read_text()))
     return max(min(found), 0)

@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup.engine import corpus, sessions
 from dedup.engine.components import Connecting, connect_links
 from dedup.engine.corpus import Corpus
-from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
-from dedup.engine.exchange import Pairs, drop_repeated, list_cells, meet
+from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work, once
+from dedup.engine.exchange import Pairs, list_cells, meet
 from dedup.engine.pairing import ADDRESSED, PAIRED, list_pairs, take_documents
 from dedup.engine.placement import COLLECTABLE_BYTES, READ_BYTES, fits_broadcast, fits_worker, place_cells
 from dedup.engine.relations import Join, Map, NotNull, Union
@@ -46,7 +46,7 @@ FIND_REPEATED = Shuffle(
 """REGISTER -> REPEATED; 8 bytes a document travel."""
 PLACED = [*(name for name, _ in arrow.PLACE), "text_bytes"]
 """Columns of REGISTER by which a document is read again."""
-ADDRESS = Shuffle(emitted=ADDRESSED, by=("doc_id", "target"), work=drop_repeated, schema=ADDRESSED, in_order=False)
+ADDRESS = once(ADDRESSED, by=("doc_id", "target"))
 """Pairs -> the cells of their documents, each once; `emit` lists them."""
 
 
@@ -60,10 +60,6 @@ class FirstPass:
     """Document ids of ids whose hash is that of another."""
     repeated: SparkRows | None = None
     """REPEATED; None where every document id is of one row."""
-
-    def note(self, register: SparkRows, renamed: Mapping[str, int], repeated: SparkRows | None) -> None:
-        """Take note of the first pass."""
-        self.register, self.renamed, self.repeated = register, renamed, repeated
 
     @property
     def documents(self) -> SparkRows:
@@ -117,7 +113,8 @@ class SparkEngine:
                 repeated = self._find_repeated("repeated_renamed", rows)
         if repeated.count:
             corpus.check_repeated(rows.frame, repeated.frame, id_column=self.id_column)
-        self.known.note(rows, renamed, repeated if repeated.count else None)
+            self.known.repeated = repeated
+        self.known.register, self.known.renamed = rows, renamed
         return rows
 
     def _find_repeated(self, name: str, rows: SparkRows) -> SparkRows:

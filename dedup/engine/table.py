@@ -146,9 +146,7 @@ def _to_json(tally: Tally) -> str | None:
 
 
 def _drop_tallies(batches: Batches, *, work: Work) -> Batches:
-    for found in work(batches):
-        if not isinstance(found, Tally):
-            yield found
+    return _take_rows(work(batches), Tally())
 
 
 def _take_rows(found: Iterable[pa.RecordBatch | Tally], tally: Tally) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
@@ -14,6 +14,8 @@ import numpy as np
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD, unicode_classes
 from dedup.kernels.text.marks import to_nfkc
 
+CONTEXT = 6
+"""Words shown on either side of a difference."""
 LONG = 2000
 """Most words of a text for which the shortest edit is searched; a few tenths of a second at most."""
 EFFORT = 64
@@ -60,6 +62,24 @@ def align(left: str, right: str, unit: str = "tokens") -> list[WordRun]:
             words = earlier.left + words[0], earlier.right + words[1]
         pieces.append(WordRun(shared=shared, left=words[0], right=words[1]))
     return pieces
+
+
+def shorten(pieces: Sequence[WordRun], *, full: bool = False) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
+    """Yield of each piece its words, after their kind: of shared ones those next to a difference, unless all are shown.
+
+    Kinds are `shared`, `removed` of words of the first text alone, `kept` of those of the second, and `gap` of words
+    that are not shown.
+    """
+    for number, piece in enumerate(pieces):
+        runs = [("removed", piece.left), ("kept", piece.right)]
+        if piece.shared:
+            words = piece.left
+            before, after = CONTEXT if number else 0, CONTEXT if number < len(pieces) - 1 else 0
+            runs = [("shared", words)]
+            if not full and len(words) > before + after + 1:
+                end = len(words) - after
+                runs = [("shared", words[:before]), ("gap", words[before:end]), ("shared", words[end:])]
+        yield [(kind, run) for kind, run in runs if run]
 
 
 def _match(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[bool, int, int, int, int]]:

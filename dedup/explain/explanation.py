@@ -56,7 +56,7 @@ def _add_spans(result: PublishedOutput, found: Explanation) -> Explanation:
 
 def list_top(result: PublishedOutput, count: int) -> Top:
     """List the largest components, the removals with the longest chains, and those with the least direct similarity."""
-    duplicates, graph = result.duplicates, Graph(result.pairs("edges"))
+    duplicates, graph = result.duplicates, Graph(result.read_table("edges"))
     orders = [("documents", "descending"), ("component_id", "ascending")]
     largest = _list_components(duplicates, Graph(result.links())).sort_by(orders).slice(0, count).to_pylist()
     texts = _texts(result, result.find([_name(row) for row in largest]))
@@ -183,13 +183,13 @@ def _members(result: PublishedOutput, component_id: Any) -> pa.Table:  # noqa: A
 
 def _edges_of(result: PublishedOutput, reached: Collection[Any]) -> pa.Table:
     """Return the edges of a component."""
-    return result.pairs("edges", ds.field("left_id").isin(pa.array(reached, result.id_type)))
+    return result.read_table("edges", ds.field("left_id").isin(pa.array(reached, result.id_type)))
 
 
 def _pairs_of(result: PublishedOutput, name: str, ids: Collection[Any]) -> list[dict[str, Any]]:
     """Return the pairs that hold one of the documents."""
     wanted = pa.array(ids, result.id_type)
-    rows: list[dict[str, Any]] = result.pairs(
+    rows: list[dict[str, Any]] = result.read_table(
         name, ds.field("left_id").isin(wanted) | ds.field("right_id").isin(wanted)
     ).to_pylist()
     return rows

@@ -75,7 +75,7 @@ class PublishedOutput:
             self.report: dict[str, Any] = json.loads(self._read("report.json"))
         if not isinstance(self.report, dict) or not {"format", "hash"} <= self.report.keys():
             raise StorageError(f"{path}: must be the output of this version (its report.json names no format)")
-        self.duplicates: pa.Table = self._table("duplicates")
+        self.duplicates: pa.Table = self.read_table("duplicates")
         self.id_type: pa.DataType = self.duplicates.schema.field("id").type
         chosen, read = self.config.output.format, self.report["format"]
         own = load_format(read if read in FORMATS else "parquet")
@@ -142,10 +142,6 @@ class PublishedOutput:
         except pa.ArrowInvalid as error:
             raise ConfigError(f"{option}: id must be an integer, as in {self.path} (got {given!r})") from error
 
-    def pairs(self, name: str, condition: ds.Expression | None = None) -> pa.Table:
-        """Return rows of `edges`, `near_misses` or `cosines`, left_id and right_id first."""
-        return self._table(name, condition)
-
     def links(self, condition: ds.Expression | None = None) -> pa.Table:
         """Return left_id, right_id and similarity of edges, by texts and by vectors, as rows of `edges`."""
         columns = {
@@ -153,7 +149,7 @@ class PublishedOutput:
             for name, of in (("edges", "jaccard"), ("cosines", "cosine"))
             if name == "edges" or self._is_there(name)
         }
-        found = (self.pairs(name, condition).select(own) for name, own in columns.items())
+        found = (self.read_table(name, condition).select(own) for name, own in columns.items())
         return pa.concat_tables(each.rename_columns(columns["edges"]) for each in found)
 
     def find_linked(self, ids: Collection[Any]) -> set[Any]:
@@ -168,7 +164,7 @@ class PublishedOutput:
             return None
         least, greatest = sorted((one, other))
         condition = (ds.field("left_id") == least) & (ds.field("right_id") == greatest)
-        found = self.pairs("cosines", condition)
+        found = self.read_table("cosines", condition)
         return found["cosine"][0].as_py() if found.num_rows else None
 
     def find(self, ids: Collection[Any]) -> dict[Any, str]:
@@ -197,7 +193,7 @@ class PublishedOutput:
     @cached_property
     def spans(self) -> pa.Table | None:
         """The rows of OUT/spans; None where no layer gave any."""
-        return self._table("spans") if self._is_there("spans") else None
+        return self.read_table("spans") if self._is_there("spans") else None
 
     def find_whole(self, doc_id: Any) -> str:  # noqa: ANN401 - as above
         """Return the text of a document as it was in the input; "" where the output does not have it."""
@@ -358,7 +354,8 @@ class PublishedOutput:
                 raise ValueError("it is empty")
             return text
 
-    def _table(self, name: str, condition: ds.Expression | None = None) -> pa.Table:
+    def read_table(self, name: str, condition: ds.Expression | None = None) -> pa.Table:
+        """Return rows of a table; `edges`, `near_misses` and `cosines` have left_id and right_id first."""
         with whole(f"{self.path}/{name}"):
             table = ds.dataset(f"{self._root}/{name}", filesystem=self._files, format="parquet")
             if not table.files:

@@ -3,15 +3,14 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from dedup.display import printable
 from dedup.explain.comparison import TextComparison
-from dedup.explain.differ import WordRun
+from dedup.explain.differ import WordRun, shorten
 from dedup.explain.values import Explanation, Pair, Removal, Span, Top
 
-CONTEXT = 6
-"""Words shown on either side of a difference."""
 LINES = 12
 """Most lines of differences, unless all are wanted."""
 SPANS = 10
@@ -20,6 +19,7 @@ BANDS = 12
 """Most agreeing bands named; the JSON has all."""
 INDENT = "    "
 RED, GREEN, BOLD, PLAIN = "\033[31m", "\033[32m", "\033[1m", "\033[0m"
+MARKS = {"removed": ("[-", "-]", RED), "kept": ("{+", "+}", GREEN)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,25 +145,15 @@ def _show_pieces(pieces: Sequence[WordRun], style: Style) -> Iterator[str]:
 
 def _mark(pieces: Sequence[WordRun], *, full: bool) -> Iterator[tuple[str, str]]:
     """Yield coloured words; of shared ones those next to a difference."""
-    for number, piece in enumerate(pieces):
-        if not piece.shared:
-            for words, colour, marks in ((piece.left, RED, "[--]"), (piece.right, GREEN, "{++}")):
-                split = " ".join("".join(words).split()).split(" ") if words else []
-                for place, word in enumerate(split):
-                    begin = marks[:2] if place == 0 else ""
-                    end = marks[2:] if place == len(split) - 1 else ""
-                    yield begin + printable(word) + end, colour
-            continue
-        before = CONTEXT if number else 0
-        after = CONTEXT if number < len(pieces) - 1 else 0
-        if full or len(piece.left) <= before + after + 1:
-            runs: tuple[Sequence[str], ...] = (piece.left,)
+    for kind, words in chain.from_iterable(shorten(pieces, full=full)):
+        split = "".join(words).split()
+        if kind == "gap":
+            yield f"... {len(words):,} words ...", ""
+        elif kind == "shared":
+            yield from ((printable(word), "") for word in split)
         else:
-            runs = piece.left[:before], piece.left[len(piece.left) - after :]
-        for place, run in enumerate(runs):
-            if place:
-                yield f"... {len(piece.left) - before - after:,} words ...", ""
-            yield from ((printable(word), "") for word in "".join(run).split())
+            begin, end, colour = MARKS[kind]
+            yield from ((word, colour) for word in printable(f"{begin}{' '.join(split)}{end}").split(" "))
 
 
 def _wrap(words: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:

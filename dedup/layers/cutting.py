@@ -67,11 +67,6 @@ def verified(id_type: pa.DataType) -> pa.Schema:
     return pa.schema([*(digested(id_type).field(name) for name in names), *kept])
 
 
-def with_cuts(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with the cuts of LOST."""
-    return schema.append(LOST.field("cuts"))
-
-
 def emit_ranges(batches: Batches) -> Batches:
     """PIECES -> RANGES: of a piece two."""
     for batch in batches:

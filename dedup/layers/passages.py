@@ -113,7 +113,8 @@ class PassagesLayer(Layer):
         named = engine.group("earlier", engine.select(earlier, "doc_id"), once(DOC_ID))
         kept = past.look_up(engine, cutting.STORED, named, cutting.LOST.names)
         work = partial(cutting.tell_changes, keep_first=self.settings.keep_first)
-        by_document = Shuffle(emitted=cutting.with_cuts(schema), by=["doc_id"], work=work, schema=CHANGED)
+        with_cuts = schema.append(cutting.LOST.field("cuts"))
+        by_document = Shuffle(emitted=with_cuts, by=["doc_id"], work=work, schema=CHANGED)
         changes = engine.group("changed", engine.join(earlier, kept, "doc_id"), by_document)
         return replace(told, stored=stored, changes=changes)
 
@@ -133,11 +134,6 @@ class PassagesLayer(Layer):
         cuts = engine.group("cuts", engine.concat(*parts), cutting.GATHER_CUTS)
         with_cuts = engine.join(wanted, cuts, "doc_id", how="left")
         return engine.fetch("texts", with_cuts, partial(conform_each, schema=cutting.KEPT), cutting.KEPT)
-
-    def _find(self, engine: Engine[Rows], grams: Rows, emit: Emit | None, fetch: Fetch[Rows], rules: Rules) -> Rows:
-        """Return verified pieces and passages of rows that `emit` makes GRAMS of."""
-        # In a store what is to be read is asked for more than once.
-        return self._verify(engine, self._find_pieces(engine, grams, emit, fetch, rules), fetch, once=emit is not None)
 
     def _tell(self, engine: Engine[Rows], documents: Rows, found: Rows) -> Found[Rows]:
         """Say what becomes of documents by their verified pieces."""
@@ -167,10 +163,8 @@ class PassagesLayer(Layer):
         details = tallies.describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
         return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)
 
-    def _find_pieces(
-        self, engine: Engine[Rows], grams: Rows, emit: Emit | None, fetch: Fetch[Rows], rules: Rules
-    ) -> Rows:
-        """Return PIECES of rows that `emit` makes GRAMS of."""
+    def _find(self, engine: Engine[Rows], grams: Rows, emit: Emit | None, fetch: Fetch[Rows], rules: Rules) -> Rows:
+        """Return verified pieces and passages of rows that `emit` makes GRAMS of."""
         length = self.settings.tokens
         shared = engine.group(
             "shared",
@@ -211,7 +205,7 @@ class PassagesLayer(Layer):
             once=True,
         )
         recurring = engine.map(engine.select(ranked, "doc_id", "recurring"), repeats.list_recurring, repeats.REPEATED)
-        return engine.group(
+        pieces = engine.group(
             "pieces",
             engine.concat(repeated, recurring),
             Shuffle(
@@ -223,6 +217,8 @@ class PassagesLayer(Layer):
             ),
             once=True,
         )
+        # In a store what is to be read is asked for more than once.
+        return self._verify(engine, pieces, fetch, once=emit is not None)
 
     def _verify(self, engine: Engine[Rows], pieces: Rows, fetch: Fetch[Rows], *, once: bool) -> Rows:
         """PIECES -> those of the same tokens as the place that they are held against."""

@@ -66,7 +66,7 @@ def _take_counts(found: Counts, config: Config, corpus: CorpusProfile, point: Co
         # Of pairs the sample has the square of its share. How it thins the rest is left to the curve.
         more |= {name: more[name] / drawn.share for name in PAIRS}
         thinned = _count_by_curve(config, corpus, _choose_pairs(found, corpus, drawn, point))
-        more |= {name: thinned[name] * _ratio(counts[name], point[name]) for name in THINNED}
+        more |= {name: thinned[name] * (counts[name] / point[name] if point[name] else 1.0) for name in THINNED}
         more |= {name: min(more[name], corpus.documents) for name in DOCUMENTS}
         more["sets"] = max(more["ends"], more["hot"])
         more["set_shingles"] = more["sets"] * corpus.shingles
@@ -87,10 +87,6 @@ def _choose_pairs(
         return None
     grown = corpus.documents / drawn.share
     return point["edges"] * grown, point["candidates"] * grown
-
-
-def _ratio(one: float, other: float) -> float:
-    return one / other if other else 1.0
 
 
 def _add_chance(rows: Counts, config: Config, corpus: CorpusProfile, searched: int) -> Counts:

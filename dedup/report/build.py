@@ -170,7 +170,9 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "empty_rate": _share(signed.documents_empty, signed.rows) if has_near else None,
         "short_rate": _share(signed.documents_short, signed.rows) if has_near else None,
         "survival_by_source": outcome.survival_by_source,
-        "removers": [{**each, **_name_sources(each)} for each in elected.removers],
+        "removers": [
+            {name: "(none)" if value is None else value for name, value in each.items()} for each in elected.removers
+        ],
         "profiles": [],
         "layers": list_layers(outcome.layers, written),
         "text_bytes": first.text_bytes,
@@ -422,10 +424,6 @@ def show_largest(largest: Sequence[Mapping[str, Any]], texts: Mapping[int, str])
 
 def _begin(text: str | None) -> str | None:
     return None if text is None else " ".join(text[:EXAMPLE_LENGTH].split())
-
-
-def _name_sources(removers: Mapping[str, Any]) -> dict[str, str]:
-    return {name: "(none)" if removers[name] is None else removers[name] for name in ("source", "by")}
 
 
 def to_json(report: Mapping[str, Any]) -> str:

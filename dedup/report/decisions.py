@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dedup.explain.comparison import compare_sets
-from dedup.explain.differ import WordRun, align
+from dedup.explain.differ import align, shorten
 from dedup.kernels.curve import probability
 from dedup.kernels.removal_statistics import choose_thresholds
 from dedup.layers import NEAR
@@ -12,8 +12,6 @@ from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 from dedup.tables.counts import Near, Written
 
-CONTEXT = 6
-"""Words shown on either side of a difference."""
 BEGINNING = 4000
 """Characters of a text in which differences are looked for: of whole texts that can take tenths of a second a pair."""
 MOST_WORDS = 120
@@ -80,8 +78,8 @@ def tell_difference(removed: str, kept: str, unit: str = "tokens") -> list[list[
     told: list[list[str]] = []
     left = MOST_WORDS
     pieces = align(removed, kept, unit)
-    for number, piece in enumerate(pieces):
-        for kind, words in _mark(piece, is_first=not number, is_last=number == len(pieces) - 1):
+    for number, runs in enumerate(shorten(pieces)):
+        for kind, words in runs:
             if kind == "gap":
                 told.append([kind, str(len(words))])
             elif left > 0:
@@ -93,16 +91,3 @@ def tell_difference(removed: str, kept: str, unit: str = "tokens") -> list[list[
             rest = sum(max(len(each.left), len(each.right)) for each in pieces[number + 1 :])
             return [*told, ["gap", str(rest)]] if rest else told
     return told
-
-
-def _mark(piece: WordRun, *, is_first: bool, is_last: bool) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the words of a piece with their kinds; of shared words those next to a difference."""
-    if not piece.shared:
-        return [(kind, words) for kind, words in (("removed", piece.left), ("kept", piece.right)) if words]
-    words = piece.left
-    before, after = 0 if is_first else CONTEXT, 0 if is_last else CONTEXT
-    if len(words) <= before + after + 1:
-        return [("shared", words)]
-    runs = [("shared", words[:before]), ("gap", words[before : len(words) - after])]
-    runs.append(("shared", words[len(words) - after :]))
-    return [(kind, run) for kind, run in runs if run]

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
@@ -146,18 +146,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
 
 
-def _is_record(value: object) -> bool:
-    return isinstance(value, Mapping) or is_dataclass(value)
-
-
-def _is_table(value: object) -> bool:
-    return isinstance(value, Table)
-
-
-_OF_LISTS = {
+_OF_LISTS: Mapping[Any, tuple[str, Callable[[object], bool]]] = {
     Texts: ("a list of Unicode strings", _is_text),
-    Records: ("a list of tables", _is_record),
-    Tables: ("a list of settings of layers", _is_table),
+    Records: ("a list of tables", lambda value: isinstance(value, Mapping) or is_dataclass(value)),
+    Tables: ("a list of settings of layers", lambda value: isinstance(value, Table)),
 }
 
 

@@ -36,7 +36,7 @@ def hash_id(name: str) -> int:
 
 
 def read(corpus, id_column="", text_column="text"):
-    return rows(read_documents(corpus, id_column=id_column, text_column=text_column).drop("source"))
+    return rows(read_documents(corpus, id_column=id_column, text_columns=[text_column]).drop("source"))
 
 
 def check(spark, ids, *, id_column="name", id_type=None):
@@ -51,7 +51,7 @@ def check(spark, ids, *, id_column="name", id_type=None):
 def test_an_integer_is_its_own_document_id(spark, kind, bits):
     ids = [-(2 ** (bits - 1)), -1, 0, 2 ** (bits - 1) - 1]
     corpus = spark.createDataFrame([(number, "x") for number in ids], f"id {kind}, text string")
-    documents = read_documents(corpus, id_column="id", text_column="text")
+    documents = read_documents(corpus, id_column="id", text_columns=["text"])
 
     assert sorted(row.doc_id for row in documents.collect()) == ids
     assert all(row.id == row.doc_id for row in documents.collect())
@@ -225,7 +225,7 @@ def test_a_wrong_column_is_answered_with_what_there_is(spark, id_column, text_co
     corpus = spark.createDataFrame([], "id double, text string, `odd name` int, n struct<text: string>")
 
     with pytest.raises(SchemaError) as caught:
-        read_documents(corpus, id_column=id_column, text_column=text_column)
+        read_documents(corpus, id_column=id_column, text_columns=[text_column])
 
     assert str(caught.value).startswith(message)
     if "the input has" in message:
@@ -236,7 +236,7 @@ def test_a_column_named_twice_is_refused(spark):
     corpus = spark.createDataFrame([("a", "b")], T.StructType().add("text", "string").add("text", "string"))
 
     with pytest.raises(SchemaError, match=r"name of one column .* the input has text, text\)"):
-        read_documents(corpus, id_column="", text_column="text")
+        read_documents(corpus, id_column="", text_columns=["text"])
 
 
 def refuse(spark, ids, **changes):
@@ -307,11 +307,11 @@ def test_equal_rows_are_no_fault_without_an_id_column(spark):
 
 def test_integer_ids_of_another_corpus_may_be_wider(spark):
     own = read_documents(
-        spark.createDataFrame([(7, "x")], "id tinyint, text string"), id_column="id", text_column="text"
+        spark.createDataFrame([(7, "x")], "id tinyint, text string"), id_column="id", text_columns=["text"]
     )
     wide = spark.createDataFrame([(2**40, "x"), (-(2**63), "y")], "id bigint, text string")
 
-    found = add_foreign(own, [read_documents(wide, id_column="id", text_column="text")])
+    found = add_foreign(own, [read_documents(wide, id_column="id", text_columns=["text"])])
 
     ids = [7, -1 - 2**40, 2**63 - 1]
     assert sorted((row.id, row.doc_id, row.leads) for row in found.collect()) == sorted(
@@ -320,7 +320,7 @@ def test_integer_ids_of_another_corpus_may_be_wider(spark):
 
 
 def test_values_that_are_read_along_are_texts_of_their_own_types_in_each_corpus(spark):
-    of_id = {"id_column": "id", "text_column": "text", "noted": (("keep.merge", "k"),)}
+    of_id = {"id_column": "id", "text_columns": ["text"], "noted": (("keep.merge", "k"),)}
     corpora = [
         spark.sql(f"SELECT {number} AS id, 'x' AS text, {k} AS k") for number, k in enumerate(["1", "'z'", "2.5D"])
     ]
@@ -337,7 +337,7 @@ def test_values_that_are_read_along_are_texts_of_their_own_types_in_each_corpus(
 
 
 def test_vectors_may_have_a_type_of_their_own_in_each_corpus(spark):
-    of_id = {"id_column": "id", "text_column": "text", "vector": "v"}
+    of_id = {"id_column": "id", "text_columns": ["text"], "vector": "v"}
     vectors = ["array(1F, 0.5F)", "array(1D, 0.5D)", "X'0000803f0000003f'", "array(1.0, 0.5)", "CAST(null AS binary)"]
     corpora = [spark.sql(f"SELECT {number} AS id, 'x' AS text, {v} AS v") for number, v in enumerate(vectors)]
 
@@ -367,7 +367,7 @@ def test_a_source_is_a_string(spark, kind, values, sources):
     corpus = spark.createDataFrame(
         [(number, "x", each) for number, each in enumerate(values)], f"id int, text string, f {kind}"
     )
-    documents = read_documents(corpus, id_column="id", text_column="text", source_column="f")
+    documents = read_documents(corpus, id_column="id", text_columns=["text"], source_column="f")
 
     assert [row.source for row in documents.orderBy("id").collect()] == sources
 
@@ -378,19 +378,19 @@ def test_a_source_that_is_none_is_refused(spark):
     with pytest.raises(
         SchemaError, match=r"input\.source_column: column 'f' must be an integer, a string, a date or a b"
     ):
-        read_documents(corpus, id_column="id", text_column="text", source_column="f")
+        read_documents(corpus, id_column="id", text_columns=["text"], source_column="f")
 
 
 def test_a_text_that_would_take_all_memory_ends_the_job_by_its_id(spark):
     corpus = spark.createDataFrame([("a", "x" * 10), ("b", "ü" * 6)], "id string, text string")
-    documents = read_documents(corpus, id_column="id", text_column="text", max_text_bytes=11)
+    documents = read_documents(corpus, id_column="id", text_columns=["text"], max_text_bytes=11)
 
     with pytest.raises(PySparkException) as caught:
         documents.collect()
     assert str(recognise(caught.value)).startswith(
         "input.max_text_bytes: a text must be of at most 11 bytes (got 12 of id b); take it out"
     )
-    assert read_documents(corpus, id_column="id", text_column="text", max_text_bytes=12).count() == 2
+    assert read_documents(corpus, id_column="id", text_columns=["text"], max_text_bytes=12).count() == 2
 
 
 @pytest.mark.classic
@@ -398,7 +398,7 @@ def test_a_plan_that_looks_at_lengths_is_no_text_too_long(spark):
     documents = read_documents(
         spark.createDataFrame([("a", "x")], "id string, text string"),
         id_column="id",
-        text_column="text",
+        text_columns=["text"],
         max_text_bytes=11,
     )
 
@@ -411,7 +411,7 @@ def test_a_column_that_is_read_along_is_refused_by_the_setting_that_names_it(spa
     corpus = spark.createDataFrame([(1, "a")], "id long, text string")
 
     with pytest.raises(SchemaError, match=r"^url\.column: must be the name of one column of the input \(got 'uri'"):
-        read_documents(corpus, id_column="id", text_column="text", noted=(("url.column", "uri"),))
+        read_documents(corpus, id_column="id", text_columns=["text"], noted=(("url.column", "uri"),))
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])

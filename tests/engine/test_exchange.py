@@ -12,7 +12,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.engine.exchange import drop_repeated, list_cells, meet, spread
+from dedup.engine.exchange import list_cells, meet, spread
 from dedup.engine.pairing import take_documents
 from dedup.engine.placement import Meeting
 from dedup.engine.spark_rows import SparkRows
@@ -65,7 +65,7 @@ def address(source, payload, meeting):
     if meeting.whole:
         return payload
     listed = source.mapInArrow(partial(list_cells, pairs_of=list_pairs, meeting=meeting), "doc_id long, target long")
-    cells = listed.repartition(1).mapInArrow(drop_repeated, listed.schema)
+    cells = listed.distinct()
     return payload.join(cells, on="doc_id")
 
 

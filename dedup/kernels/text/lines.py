@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Bytes, Integers, loops
+from dedup.kernels import Integers, loops
 from dedup.kernels.digests import digest_runs
-from dedup.kernels.text.tokenizer import Tokenizer, read_buffers
+from dedup.kernels.text.tokenizer import Tokenizer, read_buffers, to_cells
 
 
 class TextLines(NamedTuple):
@@ -61,11 +61,11 @@ def read_lines(
     )
     chosen = np.arange(count)
     if by_tokens:
-        tokens, limits = tokenizer.hash(_slice(said, limits[: count + 1], pa.large_string()))
+        tokens, limits = tokenizer.hash(to_cells(said, limits[: count + 1], pa.large_string()))
         chosen = np.flatnonzero(np.diff(limits))
         limits, said = limits[np.append(chosen, count)] * 8, tokens.astype("<u8", copy=False).view(np.uint8)
     # Many a line stands there often.
-    distinct = _slice(said, limits[: chosen.size + 1], pa.large_binary()).dictionary_encode()
+    distinct = to_cells(said, limits[: chosen.size + 1]).dictionary_encode()
     numbers = distinct.indices.to_numpy().astype(np.int64)
     digests = digest_runs(*read_buffers(distinct.dictionary), tokenizer.key)[numbers]
     return TextLines(
@@ -76,8 +76,3 @@ def read_lines(
         low=digests[:, 1],
         numbers=numbers,
     )
-
-
-def _slice(raw: Bytes, bounds: Integers, kind: pa.DataType) -> pa.Array:
-    """Return runs of bytes that lie end to end, without copying them."""
-    return pa.Array.from_buffers(kind, bounds.size - 1, [None, pa.py_buffer(bounds), pa.py_buffer(raw)])

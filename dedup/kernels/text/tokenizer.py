@@ -121,8 +121,7 @@ def hash_keyed(tokens: Bytes, lengths: Integers, tokenizer: Tokenizer) -> Hashes
         Bytes of each.
     """
     offsets = np.concatenate(([0], np.cumsum(lengths)))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(tokens)]
-    encoded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), lengths.size, buffers).dictionary_encode()
+    encoded = to_cells(tokens, offsets).dictionary_encode()
     keyed = partial(blake2b, digest_size=8, key=tokenizer.key, salt=tokenizer.seed.to_bytes(16, "little"))
     digests = [keyed(token).digest() for token in encoded.dictionary.to_pylist()]
     hashes: Hashes = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[encoded.indices.to_numpy()]
@@ -143,3 +142,10 @@ def read_buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
     offsets = np.frombuffer(positions, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
     raw = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, np.uint8)
     return raw[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def to_cells(raw: Bytes, bounds: Integers, kind: pa.DataType | None = None) -> pa.Array:
+    """Return runs of bytes that lie end to end, without copying them; large_binary, or of another kind."""
+    return pa.Array.from_buffers(
+        kind or pa.large_binary(), bounds.size - 1, [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
+    )

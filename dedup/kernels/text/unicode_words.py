@@ -34,7 +34,7 @@ from dedup.kernels.text.folding import (
     tabulate,
 )
 from dedup.kernels.text.marks import to_nfkc
-from dedup.kernels.text.tokenizer import TokenPlaces, hash_keyed, read_buffers
+from dedup.kernels.text.tokenizer import TokenPlaces, hash_keyed, read_buffers, to_cells
 
 ARABIC_MARKS = {"\u0640", *map(chr, range(0x64B, 0x653)), "\u0670"}
 """Tatweel, harakat from fathatan to sukun, and the dagger alif."""
@@ -224,8 +224,7 @@ def stem(tokens: Bytes, widths: Integers, language: str) -> tuple[Bytes, Integer
     """Return the stems of tokens that lie end to end, as they do; a token without a stem stays as it is."""
     from Stemmer import Stemmer
 
-    buffers = [None, pa.py_buffer(widths), pa.py_buffer(tokens)]
-    encoded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), widths.size - 1, buffers).dictionary_encode()
+    encoded = to_cells(tokens, widths).dictionary_encode()
     words = encoded.dictionary.to_pylist()
     # Equal words are one here, so that its own cache has nothing to remember.
     stems = Stemmer(language, 0).stemWords(words)

@@ -31,9 +31,8 @@ def _emit_digests(batches: Batches) -> Batches:
 
 
 def _collapse(batches: Batches) -> Batches:
-    columns = _join(batches, 3)
-    if columns is not None:
-        yield pa.RecordBatch.from_arrays([*map(pa.array, find_identical(*columns))], schema=IDENTICAL)
+    high, low, doc_ids = (column.to_numpy() for column in pa.Table.from_batches(batches, DIGESTS).columns)
+    yield pa.RecordBatch.from_arrays([*map(pa.array, find_identical(high, low, doc_ids))], schema=IDENTICAL)
 
 
 COLLAPSE = Shuffle(
@@ -64,12 +63,9 @@ def _emit_bands(batches: Batches) -> Batches:
 
 
 def _bucket(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
-    columns = _join(batches, 2)
-    if columns is None:
-        return
-    keys, members, offsets = lsh.group(columns[0].view(np.uint64), columns[1])
-    sizes = np.diff(offsets)
-    yield Tally(members=members.size).add_each("sizes", sizes)
+    given, doc_ids = (column.to_numpy() for column in pa.Table.from_batches(batches, KEYED).columns)
+    keys, members, offsets = lsh.group(given.view(np.uint64), doc_ids)
+    yield Tally(members=members.size).add_each("sizes", np.diff(offsets))
     yield from to_buckets(keys, members, offsets)
 
 
@@ -130,11 +126,3 @@ def _select_prefixes(batches: Batches, *, threshold: float) -> Batches:
     for batch in join_groups(batches, ["doc_id"]):
         chosen = mark_prefixes(batch["doc_id"].to_numpy(), batch["size"].to_numpy(), threshold)
         yield pa.RecordBatch.from_arrays([batch["shingle"], batch["doc_id"]], schema=KEYED).filter(pa.array(chosen))
-
-
-def _join(batches: Batches, columns: int) -> list[Integers] | None:
-    """Return the columns of all batches, None of no rows."""
-    parts = [[column.to_numpy() for column in batch.columns] for batch in batches if batch.num_rows]
-    if not parts:
-        return None
-    return [np.concatenate(each) if len(each) > 1 else each[0] for each in zip(*parts, strict=True)][:columns]

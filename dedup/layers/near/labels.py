@@ -77,13 +77,8 @@ class Labels(NamedTuple):
             `jaccard`, its mean; `pairs` and those `joined`; `recall`, the share of these, between `low` and `high` in
             95 of 100 samples.
         """
-        exact = dict(
-            zip(
-                zip(*(compared[n].to_pylist() for n in ("left_id", "right_id")), strict=True),
-                compared["jaccard"].to_pylist(),
-                strict=True,
-            )
-        )
+        columns = (compared[name].to_pylist() for name in ("left_id", "right_id", "jaccard"))
+        exact = {(left, right): jaccard for left, right, jaccard in zip(*columns, strict=True)}
         ends = [*zip(self.left.tolist(), self.right.tolist(), strict=True)]
         # A document without a token resembles nothing, not even another such.
         similarities = np.array([1.0 if one == other else exact.get((one, other), 0.0) for one, other in ends])

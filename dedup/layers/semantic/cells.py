@@ -118,10 +118,10 @@ def probe(engine: Engine[Rows], vectors: Rows, count: int, own: int) -> Neighbou
     turns, others = (rows[name].to_numpy() for name in ("probe", "doc_id"))
     wanted = np.unique(np.concatenate((others, sample.ids)))
     known = engine.lookup(vectors, pa.array(wanted)).sort_by("doc_id")
-    known = known.filter(pa.array(mark_firsts(known["doc_id"].to_numpy()))) if known.num_rows else known
+    known = known.filter(pa.array(mark_firsts(known["doc_id"].to_numpy())))
     matrix = to_matrix(known["values"])
     ends = [np.searchsorted(known["doc_id"].to_numpy(), each) for each in (sample.ids[turns], others)]
-    steps = to_steps(matrix[ends[1]]).astype(np.float32) if turns.size else np.empty((0, 0), np.float32)
+    steps = to_steps(matrix[ends[1]]).astype(np.float32)
     return Neighbourhood(
         sample=sample,
         turns=turns,
@@ -138,12 +138,8 @@ def _draw_sample(engine: Engine[Rows], vectors: Rows, cells: int) -> DrawnVector
     ids = table["doc_id"].to_numpy()
     order = np.argsort(hash_ids(ids), kind="stable")
     matrix = to_matrix(table["values"])
-    steps = to_steps(matrix[order]).astype(np.float32) if ids.size else np.empty((0, 0), np.float32)
+    steps = to_steps(matrix[order]).astype(np.float32)
     return DrawnVectors(steps[PROBES:], ids[order[:PROBES]], steps[:PROBES])
-
-
-def _read_steps(values: pa.Array) -> Matrix:
-    return to_steps(to_matrix(values)).astype(np.float32)
 
 
 def _probe(batches: Batches, *, ids: Integers, probes: Matrix) -> Batches:
@@ -152,7 +148,7 @@ def _probe(batches: Batches, *, ids: Integers, probes: Matrix) -> Batches:
         doc_ids, firsts = np.unique(whole["doc_id"].to_numpy(), return_index=True)
         if not doc_ids.size:
             continue
-        steps = _read_steps(whole["values"].take(pa.array(firsts)))
+        steps = to_steps(to_matrix(whole["values"].take(pa.array(firsts)))).astype(np.float32)
         places = np.minimum(np.searchsorted(doc_ids, ids), doc_ids.size - 1)
         own = np.where(doc_ids[places] == ids, places, -1)
         for begin in range(0, len(probes), AT_ONCE):
