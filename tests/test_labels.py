@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import ConfigError, DataError, SchemaError, StorageError
-from dedup.evaluate.corpus import find_labelled
+from dedup.evaluate.evaluation import fetch_labelled
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pairs import read_pairs
@@ -58,14 +58,19 @@ def test_string_ids_are_hashed_as_those_of_the_corpus(spark, tmp_path):
 
 
 def test_pairs_of_which_the_corpus_lacks_a_document_are_left_out(tmp_path):
-    (tmp_path / "a.csv").write_text("left_id,right_id,duplicate\n1,2,true\n2,3,false\n1,9,true\nx,3,true\n")
+    (tmp_path / "a.csv").write_text("left_id,right_id,duplicate\n1,2,true\n2,3,false\n1,9,true\n4,9,true\nx,3,true\n")
 
-    found = find_labelled(str(tmp_path / "a.csv"), pa.int64(), lambda wanted: wanted[wanted < 5])
+    class Corpus:
+        id_type = pa.int64()
 
-    assert (found.pairs.to_pydict(), found.given) == (
-        {"left_id": [1, 2], "right_id": [2, 3], "duplicate": [True, False]},
-        4,
-    )
+        def fetch(self, wanted):
+            return pa.table({"doc_id": wanted[wanted < 5]})
+
+    pairs, given, documents = fetch_labelled(Corpus(), str(tmp_path / "a.csv"))
+
+    assert pairs.to_pydict() == {"left_id": [1, 2], "right_id": [2, 3], "duplicate": [True, False]}
+    assert given == 5
+    assert sorted(set(documents["doc_id"].to_pylist())) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -20,20 +20,10 @@ from dedup.kernels.neighbours import Seeds
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.run.job import Job
 from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
-from dedup.run.pairs import read_pairs
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 
 NAMES = ("doc_id", "id", "text")
-
-
-class Labelled(NamedTuple):
-    """Labelled pairs of a corpus."""
-
-    pairs: pa.Table
-    """left_id, right_id and duplicate of those whose two documents are both in the corpus."""
-    given: int
-    """Labelled pairs in the file."""
 
 
 class Neighbours(NamedTuple):
@@ -48,8 +38,9 @@ class Neighbours(NamedTuple):
 class SampledCorpus(Protocol):
     """Corpus to draw a sample from; each call reads it once."""
 
-    def read_labels(self, path: str) -> Labelled:
-        """Read labelled pairs."""
+    @property
+    def id_type(self) -> pa.DataType:
+        """Type of the users' ids."""
 
     def draw(self, count: int) -> pa.Table:
         """Return doc_id, id and text of the `count` documents with the least hashes: the same on every run."""
@@ -88,11 +79,10 @@ class FileCorpus:
         processes = partial(Processes, min(choose_cores(listing, job.inputs), len(splits)))
         return cls(source=open_input(job.config, listing), splits=splits, begin=begin or processes)
 
-    def read_labels(self, path: str) -> Labelled:
-        """See `SampledCorpus.read_labels`."""
-        return find_labelled(
-            path, self.source.id_type, lambda wanted: np.concatenate(self._map(partial(_find_ids, wanted=wanted)))
-        )
+    @property
+    def id_type(self) -> pa.DataType:
+        """See `SampledCorpus.id_type`."""
+        return self.source.id_type
 
     def draw(self, count: int) -> pa.Table:
         """See `SampledCorpus.draw`."""
@@ -137,24 +127,9 @@ class FileCorpus:
             return list(workers.map(work, self.splits if items is None else items))
 
     def _join(self, tables: Sequence[pa.Table]) -> pa.Table:
-        kinds = (pa.int64(), self.source.id_type, pa.large_string())
+        kinds = (pa.int64(), self.id_type, pa.large_string())
         empty = pa.schema([*zip(NAMES, kinds, strict=True)]).empty_table()
         return pa.concat_tables([empty, *(table for table in tables if table.num_rows)])
-
-
-def find_labelled(path: str, id_type: pa.DataType, find: Callable[[Integers], Integers]) -> Labelled:
-    """Read labelled pairs.
-
-    Parameters
-    ----------
-    find
-        Function that returns those of some doc_ids that the corpus has.
-    """
-    labels = read_pairs(path, id_type=id_type, where="--pairs")
-    ends = pa.chunked_array([*labels["left_id"].chunks, *labels["right_id"].chunks]).drop_null()
-    found = pa.array(find(np.unique(ends.to_numpy())))
-    held = [pc.is_in(labels[name], value_set=found) for name in ("left_id", "right_id")]
-    return Labelled(labels.filter(pc.and_(*held)), labels.num_rows)
 
 
 def _read(
@@ -167,11 +142,6 @@ def _read(
         if named.num_rows:
             found.append((piece.file, to_doc_ids(named["id"]), named))
     return found
-
-
-def _find_ids(source: FileSource, split: Split, *, wanted: Integers) -> Integers:
-    found = [doc_ids[np.isin(doc_ids, wanted)] for _, doc_ids, _ in _read(source, split)]
-    return np.unique(np.concatenate([*found, np.empty(0, np.int64)]))
 
 
 def _order(hashes: Integers, doc_ids: Integers) -> Integers:

@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup.errors import ConfigError, DataError, StorageError
-from dedup.evaluate.corpus import Labelled, SampledCorpus
+from dedup.evaluate.corpus import SampledCorpus
 from dedup.evaluate.judgement import SettingResult, judge, list_sides
 from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, complete_components, plant
 from dedup.evaluate.show import to_table
 from dedup.evaluate.truth import find_truth
 from dedup.files.storage import OutputStorage
-from dedup.kernels import sample_search
+from dedup.kernels import Integers, sample_search
 from dedup.kernels.representatives import elect
 from dedup.report.answers import show_evaluation
 from dedup.run.apart import check_apart, check_outside
+from dedup.run.pairs import ENDS, read_pairs
 from dedup.settings.banding import SIGMAS
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
@@ -116,6 +119,24 @@ def answer(corpus: SampledCorpus, storage: OutputStorage, question: EvaluationQu
     return found
 
 
+def fetch_labelled(corpus: SampledCorpus, path: str) -> tuple[pa.Table, int, pa.Table]:
+    """Return the labelled pairs whose two documents are both in the corpus, the number given, and the documents."""
+    labels = read_pairs(path, id_type=corpus.id_type, where="--pairs")
+    documents = corpus.fetch(_list_ends(labels))
+    held = [pc.is_in(labels[side], value_set=documents["doc_id"]) for side in ENDS]
+    pairs = labels.filter(pc.and_(*held))
+    if not pairs.num_rows:
+        given = labels.num_rows
+        raise DataError(f"--pairs {path}: must hold pairs of the input (got {given:,}, none with both documents in it)")
+    of_pairs = pc.is_in(documents["doc_id"], value_set=pa.array(_list_ends(pairs)))
+    return pairs, labels.num_rows, documents.filter(of_pairs)
+
+
+def _list_ends(pairs: pa.Table) -> Integers:
+    ends: Integers = pa.chunked_array([chunk for side in ENDS for chunk in pairs[side].chunks]).drop_null().to_numpy()
+    return ends
+
+
 def _answer(corpus: SampledCorpus, question: EvaluationQuestion) -> dict[str, Any]:
     begin = time.monotonic()
     config = question.config
@@ -123,11 +144,10 @@ def _answer(corpus: SampledCorpus, question: EvaluationQuestion) -> dict[str, An
     settings = [_choose(each) for each in configs]
     size = max(setting.size for setting in settings)
     floor = min(FLOOR, *(setting.threshold for setting in settings))
-    labels, given = _read_labels(corpus, question.pairs) if question.pairs else (None, 0)
-    if labels is None:
-        drawn = corpus.draw(question.sample)
+    if question.pairs:
+        labels, given, drawn = fetch_labelled(corpus, question.pairs)
     else:
-        drawn = corpus.fetch(np.concatenate([labels[side].to_numpy() for side in ("left_id", "right_id")]))
+        labels, given, drawn = None, 0, corpus.draw(question.sample)
     if not drawn.num_rows:
         raise DataError("--input: must hold at least one document (it has none)")
     seeds = assemble(drawn, config, size)
@@ -181,15 +201,6 @@ def _choose(config: Config) -> sample_search.Setting:
         max_bucket=config.buckets.max_bucket,
         estimate_sigmas=SIGMAS,
     )
-
-
-def _read_labels(corpus: SampledCorpus, path: str) -> Labelled:
-    """Return the labelled pairs whose two documents are both in the corpus."""
-    labels = corpus.read_labels(path)
-    if not labels.pairs.num_rows:
-        given = labels.given
-        raise DataError(f"--pairs {path}: must hold pairs of the input (got {given:,}, none with both documents in it)")
-    return labels
 
 
 def _try(sample: Sample, config: Config, setting: sample_search.Setting) -> SettingResult:

@@ -16,7 +16,7 @@ from dedup.engine.corpus import read_documents
 from dedup.engine.engine import Batches, Tally
 from dedup.engine.sessions import to_frame
 from dedup.engine.table import collect_counted
-from dedup.evaluate.corpus import NAMES, Labelled, Neighbours, find_labelled
+from dedup.evaluate.corpus import NAMES, Neighbours
 from dedup.files.columns import PIECE_BYTES
 from dedup.kernels import Integers, neighbours
 from dedup.kernels.neighbours import Seeds
@@ -57,15 +57,10 @@ class RowCorpus:
             )
         )
 
-    def read_labels(self, path: str) -> Labelled:
-        """See `SampledCorpus.read_labels`."""
-        is_string = isinstance(self.rows.schema["id"].dataType, T.StringType)
-
-        def find(wanted: Integers) -> Integers:
-            found: Integers = self._choose(wanted).select("doc_id").toArrow()["doc_id"].to_numpy()
-            return found
-
-        return find_labelled(path, pa.string() if is_string else pa.int64(), find)
+    @property
+    def id_type(self) -> pa.DataType:
+        """See `SampledCorpus.id_type`."""
+        return pa.string() if isinstance(self.rows.schema["id"].dataType, T.StringType) else pa.int64()
 
     def draw(self, count: int) -> pa.Table:
         """See `SampledCorpus.draw`."""
@@ -74,7 +69,8 @@ class RowCorpus:
 
     def fetch(self, doc_ids: Integers) -> pa.Table:
         """See `SampledCorpus.fetch`."""
-        return self._choose(np.unique(doc_ids)).select(*NAMES).toArrow()
+        wanted = to_frame(self.rows.sparkSession, pa.table({"doc_id": np.unique(doc_ids)}))
+        return self.rows.join(F.broadcast(wanted), on="doc_id", how="left_semi").select(*NAMES).toArrow()
 
     def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
         """See `SampledCorpus.find_neighbours`: one pass over the text, no shuffle."""
@@ -99,7 +95,3 @@ class RowCorpus:
             from_arrow_schema(FOUND), lambda ending: texts.mapInArrow(ending(search), ending.schema)
         )
         return Neighbours(found["seed"].to_numpy(), found["doc_id"].to_numpy(), tally.to_dict())
-
-    def _choose(self, doc_ids: Integers) -> DataFrame:
-        wanted = to_frame(self.rows.sparkSession, pa.table({"doc_id": doc_ids}))
-        return self.rows.join(F.broadcast(wanted), on="doc_id", how="left_semi")
