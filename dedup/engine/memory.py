@@ -28,7 +28,8 @@ from dedup.kernels import Hashes, Integers
 from dedup.kernels.components import connect
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs.argsort import argsort
-from dedup.kernels.runs.bounds import find_bounds, rank
+from dedup.kernels.runs.blocks import divide
+from dedup.kernels.runs.bounds import rank
 from dedup.kernels.runs.membership import FEWER, mark_wanted
 from dedup.kernels.runs.shared import make_marks
 from dedup.kernels.sets.pairs import decode, sort_distinct
@@ -249,22 +250,11 @@ class MemoryEngine:
     def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema, *, once: bool = False) -> pa.Table:
         """See `Engine.fetch`."""
         del name, once
-        register = self.known.documents
-        known = register["doc_id"].to_numpy()
-        order = np.argsort(known, kind="stable")
         # The first of equal rows, which share a document id.
-        rows = order[np.searchsorted(known, wanted["doc_id"].to_numpy(), sorter=order)]
-        places = register.select(["split", *CHECKED]).take(pa.array(rows)).combine_chunks()
-        splits = places["split"].to_numpy()
-        order = np.argsort(splits, kind="stable")
+        placed = self.join(wanted, self.known.documents.select(["doc_id", "split", *CHECKED]), "doc_id")
         items = []
-        for begin, end in pairwise(find_bounds(splits[order]).tolist()):
-            chosen = pa.array(order[begin:end])
-            number = int(splits[order[begin]])
-            side = wanted.take(chosen)
-            for name in CHECKED:
-                side = side.append_column(name, places[name].take(chosen))
-            [batch] = side.combine_chunks().to_batches()
+        for number, chosen in divide(placed["split"].to_numpy()):
+            [batch] = placed.drop_columns(["split"]).take(pa.array(chosen)).combine_chunks().to_batches()
             items.append((number, self.splits[number], self.narrow(self.splits[number]), batch))
         task = partial(_fetch_split, work=work, schema=schema, renamed=self.known.renamed)
         found, held = list[pa.Table](), 0

@@ -27,6 +27,7 @@ from dedup.engine.table import Ending
 from dedup.kernels import Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.argsort import argsort
+from dedup.kernels.runs.batches import gather_tables
 from dedup.kernels.runs.blocks import routes, split
 from dedup.kernels.runs.bounds import mark_firsts
 
@@ -77,7 +78,8 @@ def _shuffle_blocks(rows: SparkRows, shuffle: Shuffle, ending: Ending, partition
     groups = keys[: len(shuffle.by)]
 
     def send(batches: Batches) -> Batches:
-        for held in _join(_read(emit(batches) if emit else batches)):
+        for table in gather_tables(filter(len, emit(batches) if emit else batches), SENT_BYTES):
+            held = np.stack([column.to_numpy() for column in table.columns])
             sent = list(split(targets[_place(held[groups], count)], *held))
             yield pa.record_batch([[target for target, _ in sent], [block for _, block in sent]], schema=SENT)
 
@@ -174,24 +176,6 @@ def _place(keys: Integers, count: int) -> Integers:
         hashes = mix(hashes + key.view(np.uint64))
     places: Integers = ((hashes >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
     return places
-
-
-def _read(batches: Batches) -> Iterator[Integers]:
-    for batch in batches:
-        if batch.num_rows:
-            yield np.stack([column.to_numpy() for column in batch.columns])
-
-
-def _join(blocks: Iterable[Integers]) -> Iterator[Integers]:
-    """Yield the same rows in blocks of SENT_BYTES or more."""
-    held: list[Integers] = []
-    for block in blocks:
-        held.append(block)
-        if sum(each.nbytes for each in held) >= SENT_BYTES:
-            yield np.concatenate(held, axis=1)
-            held = []
-    if held:
-        yield np.concatenate(held, axis=1)
 
 
 def _write(blocks: Iterable[Integers], schema: pa.Schema) -> Batches:

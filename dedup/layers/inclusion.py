@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Compared, Comparison, Shuffle, Tally
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.runs.bounds import rank
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
@@ -193,8 +193,7 @@ PAIR = Shuffle(emitted=LEFT, by=("shingle",), order=("place",), work=pair, schem
 
 
 def _leave_compared(batches: Batches) -> Batches:
-    for batch in drop_repeated(batches, PAIRS.names):
-        yield batch.filter(pc.equal(batch["turn"], NEXT)).select(PAIRS.names)
+    yield from take_equal(drop_repeated(batches, PAIRS.names), schema=PAIRS, turn=NEXT)
 
 
 LEAVE_COMPARED = Shuffle(emitted=PAIRED, by=tuple(PAIRS.names), order=("turn",), work=_leave_compared, schema=PAIRS)

@@ -268,9 +268,9 @@ def check_places(config: Config, setting: str, length: int, least: int, action: 
             raise ConfigError(f'{table}.action: must not be "cut" with shingles.unit = "char", as it would part words')
 
 
-def to_edges(engine: Engine[Rows], removals: Rows) -> Rows:
+def to_edges(engine: Engine[Rows], removals: Rows, *, name: str = "") -> Rows:
     """Return EDGES of each document removed and its representative."""
-    return engine.map(removals, _to_edges, arrow.EDGES)
+    return engine.map(removals, _to_edges, arrow.EDGES, name=name)
 
 
 def _to_edges(batches: Batches) -> Batches:

@@ -193,9 +193,7 @@ def take_held(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
 
 
 def _drop_repeated(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
-    for batch in drop_repeated(batches, ["doc_id"]):
-        yield Tally(bytes=pc.sum(pc.binary_length(batch["shingles"])).as_py() or 0)
-        yield batch
+    yield from take_held(drop_repeated(batches, ["doc_id"]))
 
 
 DISTINCT_SETS = Shuffle(emitted=SETS, by=("doc_id",), work=_drop_repeated, schema=SETS)

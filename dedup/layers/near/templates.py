@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, once, read_histogram
 from dedup.kernels import Integers
 from dedup.kernels.runs import blocks
+from dedup.kernels.runs.batches import take_equal
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import lsh
@@ -237,7 +238,9 @@ def _link_parts(engine: Engine[Rows], parts: Rows, sets: Rows, policy: Policy) -
     all of one hot part.
     """
     names = ("doc_id", "total", "hot", "mark_high", "mark_low")
-    able = engine.map(engine.select(parts, *names, "is_able"), _take_able, pa.schema([PARTS.field(n) for n in names]))
+    schema = pa.schema([PARTS.field(name) for name in names])
+    take = partial(take_equal, schema=schema, is_able=True)
+    able = engine.map(engine.select(parts, *names, "is_able"), take, schema)
     told = engine.collect(able).sort_by("doc_id")
     doc_ids, totals, hot, high, low = (told[name].to_numpy() for name in names)
     chosen = find_able(hot, totals, policy.threshold)
@@ -256,11 +259,6 @@ def _link_parts(engine: Engine[Rows], parts: Rows, sets: Rows, policy: Policy) -
 
 
 HOT_SHINGLES = arrow.integers("shingle")
-
-
-def _take_able(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(batch["is_able"]).drop_columns(["is_able"])
 
 
 def _take_hot(batches: Batches) -> Batches:

@@ -24,7 +24,7 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors import latent
 from dedup.kernels.vectors.forecast import SHARES, forecast
 from dedup.kernels.vectors.products import VALUE_BYTES, least_product
-from dedup.layers.layer import EarlierKeys, Found, Layer, Setup
+from dedup.layers.layer import EarlierKeys, Found, Layer, Setup, to_edges
 from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.election import Election
 from dedup.layers.near.members import find_members
@@ -47,7 +47,6 @@ from dedup.layers.semantic.verification import (
     GUARDS,
     Guards,
     disagree,
-    list_pairs,
     read_texts,
     select_held,
     settle,
@@ -211,7 +210,8 @@ class SemanticLayer(Layer):
         count = engine.measure(kept)["rows"]
         known = probe(engine, kept, count, count)
         _, threshold = self._choose(engine, kept, known)
-        pairs = engine.map(removals, list_pairs, PAIRS, name="removed_pairs")
+        edges = to_edges(engine, engine.drop_null(removals, "representative_id"), name="removed_pairs")
+        pairs = engine.select(edges, *PAIRS.names)
         count = engine.tally(pairs)["rows"]
         named = engine.map(pairs, comparison.list_ends, templates.MEMBERS)
         ends = engine.join(held, engine.group("removed_ends", named, templates.DISTINCT), "doc_id", how="semi")
@@ -369,7 +369,7 @@ def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows]) -> Rows
 
 
 def _take_vectors(engine: Engine[Rows], documents: Rows) -> Rows:
-    return engine.map(engine.select(documents, *vectors.VECTORS.names), vectors.take_vectors, vectors.VECTORS)
+    return engine.drop_null(engine.select(documents, *vectors.VECTORS.names), "values")
 
 
 def _forecast(sizes: Mapping[int, int], count: int) -> list[dict[str, float]]:

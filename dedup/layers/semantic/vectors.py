@@ -92,9 +92,3 @@ def _select_faulty(batches: Batches, *, length: int) -> Batches:
         faults, lengths = (batch[name].to_numpy() for name in ("fault", "length"))
         wrong = (faults > NONE) | ((faults == SOUND) & (lengths != length))
         yield batch.filter(pa.array(wrong)).sort_by("id").slice(0, SHOWN)
-
-
-def take_vectors(batches: Batches) -> Batches:
-    """REGISTER with HELD -> VECTORS."""
-    for batch in batches:
-        yield batch.filter(batch["values"].is_valid()).select(VECTORS.names)

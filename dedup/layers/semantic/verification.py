@@ -7,11 +7,9 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally, once
 from dedup.kernels import Bytes, Flags, Floats, Hashes, Integers
-from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.sets.jaccard import bin_similarities
@@ -227,7 +225,7 @@ def settle(engine: Engine[Rows], compared: Rows, count: int) -> Rows:
     """
     wedges = engine.group("wedges", compared, WEDGE, expected=2 * count)
     contested = engine.group("contested", wedges, CONTEST)
-    edges = engine.map(compared, _take_edges, arrow.EDGES)
+    edges = engine.map(compared, partial(comparison.select_edges, threshold=-1.0), arrow.EDGES)
     return engine.group("settled", engine.concat(edges, contested), SETTLE, expected=count)
 
 
@@ -280,11 +278,6 @@ CONTEST = Shuffle(emitted=WEDGES, by=("left_id", "right_id"), order=("is_wedge",
 """WEDGES -> EDGES without a cosine."""
 
 
-def _take_edges(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(pc.greater_equal(batch["jaccard"], -1.0))
-
-
 def _settle(batches: Batches) -> Batches:
     """Yield the edges that nothing contests."""
     for batch in join_groups(batches, ("left_id", "right_id")):
@@ -294,15 +287,6 @@ def _settle(batches: Batches) -> Batches:
 
 SETTLE = Shuffle(emitted=arrow.EDGES, by=("left_id", "right_id"), work=_settle, schema=arrow.EDGES)
 """EDGES, and those contested once more -> those that nothing contests."""
-
-
-def list_pairs(batches: Batches) -> Batches:
-    """Pair the documents removed with those kept for them."""
-    for batch in batches:
-        named = batch.filter(batch["representative_id"].is_valid())
-        own, others = named["doc_id"].to_numpy(), to_doc_ids(named["representative_id"])
-        ends = [pa.array(each[own != others]) for each in (np.minimum(own, others), np.maximum(own, others))]
-        yield pa.RecordBatch.from_arrays(ends, schema=comparison.PAIRS)
 
 
 def select_held(engine: Engine[Rows], pairs: Rows, vectors: Rows) -> Rows:
