@@ -27,7 +27,7 @@ def begin_nameless(batches: Batches) -> Batches:
 
 def find_renamed(doc_ids: Integers, ids: pa.Array) -> dict[str, int]:
     """Return other document ids for ids whose hash is that of another, so that no two ids share one."""
-    repeated, _ = find_repeated(doc_ids)
+    repeated = find_repeated(doc_ids)
     if not repeated.size or pa.types.is_integer(ids.type):
         return {}
     rows = np.flatnonzero(np.isin(doc_ids, repeated))
@@ -46,7 +46,7 @@ def check_repeated(doc_ids: Integers, ids: pa.Array, *, id_column: str) -> None:
     ------
     DataError
     """
-    repeated, _ = find_repeated(doc_ids)
+    repeated = find_repeated(doc_ids)
     if not repeated.size:
         return
     rows = np.flatnonzero(np.isin(doc_ids, repeated))

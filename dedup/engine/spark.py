@@ -27,22 +27,20 @@ from dedup.engine.spark_rows import SparkRows
 from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.runs.batches import gather_tables
+from dedup.kernels.sets.identical import find_repeated
 from dedup.tables import arrow
 
-REPEATED = arrow.integers("doc_id", "copies")
+REPEATED = arrow.integers("doc_id")
 """Document ids of more than one row."""
 
 
-def _count_copies(batches: Batches) -> Batches:
+def _take_repeated(batches: Batches) -> Batches:
     doc_ids = [batch["doc_id"].to_numpy() for batch in batches]
     if doc_ids:
-        found, counts = np.unique(np.concatenate(doc_ids), return_counts=True)
-        yield pa.RecordBatch.from_arrays([pa.array(each[counts > 1]) for each in (found, counts)], schema=REPEATED)
+        yield pa.record_batch({"doc_id": find_repeated(np.concatenate(doc_ids))})
 
 
-FIND_REPEATED = Shuffle(
-    emitted=arrow.integers("doc_id"), by=("doc_id",), work=_count_copies, schema=REPEATED, in_order=False
-)
+FIND_REPEATED = Shuffle(emitted=REPEATED, by=("doc_id",), work=_take_repeated, schema=REPEATED, in_order=False)
 """REGISTER -> REPEATED; 8 bytes a document travel."""
 PLACED = [*(name for name, _ in arrow.PLACE), "text_bytes"]
 """Columns of REGISTER by which a document is read again."""

@@ -83,6 +83,11 @@ def plot_curve(axes: Axes, settings: Mapping[str, Any], earlier: Sequence[float]
     axes.plot(similarities, chances, color=BLUE, label=f"{lsh['bands']} bands of {lsh['rows']} rows")
     if earlier:
         axes.plot(similarities, [probability(each, *earlier) for each in similarities], label="earlier run", **GHOST)
+    _frame_chances(axes, threshold)
+
+
+def _frame_chances(axes: Axes, threshold: float) -> None:
+    """Mark the threshold of S-curves, and name what they show."""
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
     axes.text(threshold - 0.01, 0.03, f"threshold {threshold:g}", ha="right")
     axes.legend(loc="upper left")
@@ -91,14 +96,18 @@ def plot_curve(axes: Axes, settings: Mapping[str, Any], earlier: Sequence[float]
 
 def plot_labels(axes: Axes, measured: Sequence[Mapping[str, float]], threshold: float) -> None:
     """Plot the share of labelled pairs joined, directly or through others, with its interval."""
-    recall = np.array([point["recall"] for point in measured])
-    bars = np.array([[point["recall"] - point["low"], point["high"] - point["recall"]] for point in measured])
-    where = [point["jaccard"] for point in measured]
-    axes.errorbar(where, recall, yerr=bars.T.clip(0), fmt="s", color=ORANGE, capsize=2, linewidth=1, label="measured")
+    _plot_measured(axes, measured)
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
     # At the top, as it is pairs below the threshold that seldom end in one component.
     axes.text(threshold - 0.01, 0.97, f"threshold {threshold:g}", ha="right")
     axes.set(xlim=(0, 1.02), ylim=(0, 1.04), xlabel="Jaccard similarity", ylabel="share in one component")
+
+
+def _plot_measured(axes: Axes, points: Sequence[Mapping[str, float]]) -> None:
+    """Plot the recall measured of each similarity, with its interval."""
+    recall, low, high = (np.array([point[name] for point in points]) for name in ("recall", "low", "high"))
+    bars, where = np.array([recall - low, high - recall]).clip(0), [point["jaccard"] for point in points]
+    axes.errorbar(where, recall, yerr=bars, fmt="s", color=ORANGE, capsize=2, linewidth=1, label="measured")
 
 
 def plot_similarities(
@@ -247,10 +256,7 @@ def plot_choices(axes: Axes, choices: Sequence[tuple[int, int]], threshold: floa
     for style, (bands, rows) in zip(cycle(("-", "--", "-.", ":")), choices, strict=False):
         chances = [probability(each, bands, rows) for each in similarities]
         axes.plot(similarities, chances, linestyle=style, linewidth=1.2, label=f"{bands} x {rows}")
-    axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
-    axes.text(threshold - 0.01, 0.03, f"threshold {threshold:g}", ha="right")
-    axes.legend(loc="upper left")
-    axes.set(xlim=(0, 1), ylim=(0, 1.04), xlabel="Jaccard similarity", ylabel="probability to be compared")
+    _frame_chances(axes, threshold)
 
 
 def plot_costs(axes: Axes, costs: Mapping[str, float], unit: str) -> None:
@@ -272,8 +278,5 @@ def plot_recall(axes: Axes, tried: Mapping[str, Any]) -> None:
         if (share := each["in_bucket"])["share"] is not None
     ]
     if points:
-        recall, low, high = (np.array([point[name] for point in points]) for name in ("recall", "low", "high"))
-        bars = np.array([recall - low, high - recall]).clip(0)
-        where = [point["jaccard"] for point in points]
-        axes.errorbar(where, recall, yerr=bars, fmt="s", color=ORANGE, capsize=2, linewidth=1, label="measured")
+        _plot_measured(axes, points)
         axes.legend(loc="upper left")

@@ -175,7 +175,8 @@ def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
     limits = {name: float(name in breached) for name in list_limits(report["settings"]["alerts"])}
     add("alert", "Whether a measurement is beyond this limit.", limits, "alert")
     add("pairs", "Pairs of documents left after each step.", report["pairs"], "step")
-    add("uncompared_lost_share", "At most this share of uncompared pairs was lost.", _lost(report))
+    lost = report["uncompared"]["lost_share_at_most"] if report["pairs"]["uncompared"] else 0.0
+    add("uncompared_lost_share", "At most this share of uncompared pairs was lost.", {"": lost})
     sources = (report["survival_by_source"] or {}).items()
     survival = {name: source["kept"] / source["documents"] for name, source in sources}
     add("survival_by_source", "Share of a source's documents that were kept.", survival, "source")
@@ -189,7 +190,3 @@ def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
     add("stage_shuffle_bytes", "Bytes that each stage wrote to shuffles.", shuffled, "stage")
     text: str = generate_latest(registry).decode()
     return text
-
-
-def _lost(report: Mapping[str, Any]) -> dict[str, float]:
-    return {"": report["uncompared"]["lost_share_at_most"] if report["pairs"]["uncompared"] else 0.0}

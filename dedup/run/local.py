@@ -99,7 +99,7 @@ def open_files(
     def list_repeated(engine: MemoryEngine) -> pa.Table | None:
         if not name_repeated(job.config)[0]:
             return None
-        doc_ids, _ = find_repeated(engine.known.documents["doc_id"].to_numpy())
+        doc_ids = find_repeated(engine.known.documents["doc_id"].to_numpy())
         return pa.table({"doc_id": doc_ids}) if doc_ids.size else None
 
     return Given(

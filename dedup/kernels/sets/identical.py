@@ -30,8 +30,7 @@ def find_identical(high: Integers, low: Integers, doc_ids: Integers) -> tuple[In
     return doc_ids[copies], set_ids[copies]
 
 
-def find_repeated(doc_ids: Integers) -> tuple[Integers, Integers]:
-    """Return the ids that occur more than once, ascending, and their counts."""
+def find_repeated(doc_ids: Integers) -> Integers:
+    """Return the ids that occur more than once, ascending."""
     ordered = np.sort(doc_ids)
-    found, counts = np.unique(ordered[mark_repeated(ordered)], return_counts=True)
-    return found, counts
+    return np.unique(ordered[mark_repeated(ordered)])
