@@ -4,6 +4,7 @@ import fcntl
 import importlib
 import io
 import json
+import logging
 import os
 import pty
 import signal
@@ -21,6 +22,7 @@ from dedup import cli
 from dedup.cli.process import REPEAT_SECONDS, command, stop_on_signals
 from dedup.cli.run import answer
 from dedup.files.storage import Storage
+from dedup.informing import Inform
 from dedup.run.session import ROOT
 from dedup.run.workspace import Workspace
 
@@ -80,7 +82,9 @@ def test_a_terminal_closed_before_stops_the_job_which_goes_on(words, tmp_path):
     assert run_here(*words[2:]) == 0
 
 
-def test_a_signal_that_ends_spark_says_nothing_of_what_the_run_has_ended_before(monkeypatch):
+def test_a_signal_that_ends_spark_says_nothing_of_what_fails_by_it(monkeypatch, caplog):
+    # It is set back at the end.
+    caplog.set_level(logging.INFO, "dedup")
     ended, handlers = threading.Event(), {}
 
     def end():
@@ -101,8 +105,9 @@ def test_a_signal_that_ends_spark_says_nothing_of_what_the_run_has_ended_before(
     handlers[signal.SIGTERM](signal.SIGTERM, None)
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
+    Inform()("the near misses", context.stop)
 
-    assert (stopped, ended.wait(10), told) == ([signal.SIGTERM], True, [])
+    assert (stopped, ended.wait(10), told, caplog.messages) == ([signal.SIGTERM], True, [], [])
 
 
 def test_a_run_that_is_cut_short_says_what_the_same_command_does(tmp_path, capsys):
@@ -163,18 +168,32 @@ def test_a_signal_that_is_repeated_at_once_does_not_disturb_the_end(monkeypatch,
     assert stopped == [signal.SIGHUP, signal.SIGTERM][: 2 if wait else 1]
 
 
-def test_an_interrupt_amid_the_imports_ends_a_command_in_one_line():
-    code = """
+@pytest.mark.parametrize(
+    ("module", "number", "words", "said"),
+    [
+        ("dedup.cli.process", signal.SIGINT, "", "interrupted"),
+        (
+            "numpy.exceptions",
+            signal.SIGTERM,
+            "run --input {0}/in --output {0}/out",
+            "stopped by SIGTERM; nothing was published. The same command can be given again.",
+        ),
+    ],
+    ids=["of a command", "of a package that is imported but once"],
+)
+def test_a_signal_amid_the_imports_ends_a_command_in_one_line(module, number, words, said, tmp_path):
+    code = f"""
 import runpy, signal, sys
 class Amid:
     def find_spec(self, name, *_):
-        name == "dedup.cli.process" and signal.raise_signal(signal.SIGINT)
+        name == "{module}" and signal.raise_signal({number:d})
 sys.meta_path.insert(0, Amid())
 runpy.run_module("dedup", run_name="__main__")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code, *words.format(tmp_path).split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stderr) == (130, "dedup: interrupted\n")
+    assert (done.returncode, done.stderr) == (128 + number, f"dedup: {said}\n")
 
 
 @pytest.mark.parametrize("shell", ["{} >&-", "{} 2>&-", "{} <&- >&- 2>&-", "{} > /dev/full 2>&1"])

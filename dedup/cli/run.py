@@ -115,21 +115,22 @@ def answer(error: BaseException, stopped: Sequence[signal.Signals], output: str)
 
 def tell_rest(output: str) -> str:
     """Say what the same command does after a run that was cut short."""
-    from dedup.files.storage import Storage  # noqa: PLC0415 - as below
-    from dedup.run.workspace import count_finished, locate  # noqa: PLC0415 - as below
-
     try:
+        from dedup.files.storage import Storage  # noqa: PLC0415 - as below
+        from dedup.run.workspace import count_finished, locate  # noqa: PLC0415 - as below
+
         finished = count_finished(Storage(), locate(output))
-    except (DedupError, OSError):
+    except (DedupError, OSError, ImportError):
         return "can be given again"
     return f"goes on after the {finished} tables that were finished" if finished else "starts from the beginning"
 
 
 def is_published(output: str, begin: int) -> bool:
     """Tell whether the output was published after a time; in nanoseconds since 1970."""
-    from dedup.files.storage import Storage  # noqa: PLC0415 - as below
+    # NumPy cannot be imported again where a signal came amid its import.
+    with contextlib.suppress(DedupError, ImportError):
+        from dedup.files.storage import Storage  # noqa: PLC0415 - as below
 
-    with contextlib.suppress(DedupError):
         entry = Storage().look(f"{output}/_SUCCESS")
         return entry is not None and entry.changed >= begin
     return False
