@@ -1,6 +1,7 @@
 """What becomes of input that is odd, malformed or damaged: an answer that names it, and nothing lost."""
 
 import base64
+import errno
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from dedup.settings.files import load_config
 QUARANTINE = "input.on_bad_record=quarantine"
 BY_DRIVER = "driver.search_bytes=1_000_000_000"
 """Where who reads is asked and not who searches: the driver is sooner done with it."""
+UNIQUE = "0d67ba03-5334-4db7-a0c8-1b6e733266d2"
 TEXT = "one text of several words that is long enough for a few shingles"
 
 
@@ -509,6 +511,12 @@ def test_an_input_that_changes_while_it_is_read_is_not_published(spark, tmp_path
     [
         ("java.io.IOException: No space left on device", StorageError, "no space is left"),
         ("java.lang.OutOfMemoryError: Java heap space", DedupError, "ran out of memory"),
+        (f"java.nio.file.NoSuchFileException: /tmp/blockmgr-{UNIQUE}/24", StorageError, "spark.local.dir: must keep"),
+        (
+            f"java.io.FileNotFoundException: /tmp/spark-{UNIQUE}/blockmgr-{UNIQUE}/0c/a.index (No such file)",
+            StorageError,
+            "spark.local.dir: must keep",
+        ),
     ],
 )
 def test_faults_of_the_machine_say_what_to_do(spark, said, kind, words):
@@ -521,6 +529,24 @@ def test_faults_of_the_machine_say_what_to_do(spark, said, kind, words):
     assert words in str(known)
     assert recognise(PySparkException("something else")) is None
     assert recognise(ValueError(said)) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.ENOENT, "spark.local.dir: must keep Spark's files"), (errno.ENOSPC, "no space is left")],
+)
+def test_a_folder_of_spark_that_the_driver_cannot_write_to_is_one_line(spark, tmp_path, monkeypatch, number, words):
+    folder = f"{tmp_path}/spark-{UNIQUE}/pyspark-{UNIQUE}"
+
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number), f"{folder}/a")
+
+    write_parquet(tmp_path, id=[1, 2], text=[TEXT, "another text"])
+    config = load_config(None, None, ["input.id_column=id", BY_DRIVER])
+    monkeypatch.setattr(spark.sparkContext, "_serialize_to_jvm", fail)
+
+    with pytest.raises(StorageError, match=f"^{words}.*repeat the command, which goes on$"):
+        run(spark, Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=config))
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv", "text"])

@@ -53,7 +53,7 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
                 RowCorpus.open(spark, job.config) if job.has_table else FileCorpus.open(job, partial(Tasks, spark))
             )
             return answer(corpus, storage, question, target)
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, OSError) as error:
         known = recognise(error)
         if known is None or is_stopped(spark):
             raise

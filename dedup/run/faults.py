@@ -23,20 +23,25 @@ OUT_OF_MEMORY = 52
 """Exit status of Spark's JVM after a task has run out of memory."""
 OWN = re.compile(r"^dedup\.errors\.(\w+): (.*)$", re.MULTILINE)
 """Pattern of an error of this package at the end of a worker's traceback."""
+TEMPORARY = (
+    r"(?:Exception|Failed to create)[^\n]*/blockmgr-[0-9a-f]{8}-[^\n]*|\[Errno \d+\] [^\n]*/pyspark-[0-9a-f]{8}-.*"
+)
+"""Pattern of what Java and Python say of a file in spark.local.dir that is gone or cannot be made."""
 AGAIN = "repeat the command, which goes on"
 EXHAUSTED = f"Spark ran out of memory; raise spark.driver.memory, on a cluster spark.executor.memory, and {AGAIN}"
 
 
 def recognise(error: BaseException) -> DedupError | None:
     """Return the error with advice on a fault of Spark or the systems below it; None if it is unknown."""
-    if not isinstance(error, Py4JJavaError | PySparkException):
-        return _explain_end() if isinstance(error, Py4JError | OSError) else None
+    if not isinstance(error, Py4JJavaError | PySparkException | OSError):
+        return _explain_end() if isinstance(error, Py4JError) else None
     said = str(error)
     own = OWN.search(said)
     if own and (kind := getattr(errors, own[1], None)) is not None:
         found: DedupError = kind(own[2].strip())
         return found
-    return next((make(said) for sign, make in KNOWN.items() if re.search(sign, said)), None)
+    known = next((make(said) for sign, make in KNOWN.items() if re.search(sign, said)), None)
+    return known or (_explain_end() if isinstance(error, OSError) else None)
 
 
 def find_cause(error: PySparkException | Py4JJavaError) -> str:
@@ -69,6 +74,14 @@ def _unreadable(said: str) -> DedupError:
     return DataError(f"--input: {paths[0] if paths else 'a file'} cannot be read ({why}); mend it or take it away")
 
 
+def _lacking(said: str) -> DedupError:
+    found = re.search(TEMPORARY, said)
+    return StorageError(
+        f"spark.local.dir: must keep Spark's files as long as it works ({_shorten(found[0] if found else said)}); let "
+        f"nobody clean it up meanwhile, or name another folder, and {AGAIN}"
+    )
+
+
 def _shorten(text: str) -> str:
     first = " ".join(text.partition("\n\tat ")[0].split())
     return first if len(first) <= SHOWN_LENGTH else f"{first[:SHOWN_LENGTH]}..."
@@ -80,6 +93,7 @@ KNOWN: dict[str, Callable[[str], DedupError]] = {
         f"no space is left on the disk of the output or of spark.local.dir; make some and {AGAIN}"
     ),
     NO_MEMORY: lambda _: DedupError(EXHAUSTED),
+    TEMPORARY: _lacking,
     "Python worker exited unexpectedly": lambda _: DedupError(
         "a Python worker of Spark ended before its work was done, most likely for lack of memory; free some, on a "
         f"cluster raise spark.executor.memoryOverheadFactor, and {AGAIN}"

@@ -105,7 +105,7 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     with sessions.suited(spark, *changed), Workspace(files, output, locks=locks) as workspace:
         try:
             return _run(spark, job, workspace, work)
-        except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
+        except (DedupError, PySparkException, Py4JError, OSError) as error:
             if sessions.is_stopped(spark):
                 raise
             known = error if isinstance(error, DedupError) else recognise(error)
