@@ -36,6 +36,13 @@ class DataError(DedupError):
     """The rows themselves break a rule, such as null or repeated ids or an empty input."""
 
 
+class NothingToSearchError(DataError):
+    """No document is there, or left, for a layer that needs one."""
+
+    def __init__(self) -> None:
+        super().__init__("--input: must hold at least one document (it has none)")
+
+
 class StorageError(DedupError):
     """A path cannot be read or written as asked, such as an output that already exists."""
 
@@ -58,5 +65,6 @@ class AlertError(DedupError):
 
 def suggest(value: str, known: abc.Iterable[str]) -> str:
     """Return the known name most like a wrong one, as the end of a message; empty where none is like it."""
-    nearest = difflib.get_close_matches(value, known, n=1)
-    return f"; did you mean {nearest[0]}?" if nearest and nearest[0] != value else ""
+    spelled = {each.lower(): each for each in known}
+    found = [spelled[each] for each in difflib.get_close_matches(value.lower(), spelled, n=1)]
+    return f"; did you mean {found[0]}?" if found and found[0] != value else ""

@@ -490,6 +490,23 @@ def test_files_without_rows_count_for_nothing(deduplicate, tmp_path):
     assert deduplicate()["documents"] == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("in.jsonl", b"", r"--input: must hold at least one document \(it has none\)"),
+        ("in.jsonl", '{"id": 1, "text": "a"}\n'.encode("utf-16"), r"\(got UTF-16 for UTF-8 in .*in.jsonl;"),
+        ("in.csv", "id,text\n1,a\n".encode("utf-16"), "csv must be UTF-8, and this looks like UTF-16"),
+        ("in.csv", b"ID,TEXT\n1,a\n", r"'(id|text)', .* has ID, TEXT; did you mean (ID|TEXT)\?"),
+    ],
+)
+def test_the_cause_is_told_of_files_that_other_programs_write(deduplicate, tmp_path, name, content, said):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_bytes(content)
+
+    with pytest.raises(DedupError, match=said):
+        deduplicate()
+
+
 def test_an_input_that_changes_while_it_is_read_is_not_published(spark, tmp_path, monkeypatch):
     write_parquet(tmp_path, id=[1, 2], text=[TEXT, "another text"])
     config = load_config(None, None, ["input.id_column=id", BY_DRIVER])

@@ -79,6 +79,9 @@ def test_a_short_name_wins_over_what_is_set_and_is_checked_as_its_setting():
         (["run", *CORPUS, "--zzz"], "unknown option --zzz (dedup run --help tells more)"),
         (["run", "a.jsonl", "--output", "b"], "no option takes 'a.jsonl'; did you mean --input a.jsonl?"),
         (["run", "--input", "a", "--output", "b", "c"], "no option takes 'c'; did you mean --input c?"),
+        (["run", *CORPUS, "--layers", "exact", "near"], "no option takes 'near'; did you mean --layers exact,near?"),
+        (["run", *CORPUS, "--set", "lsh.bands", "30"], "no option takes '30'; did you mean --set lsh.bands=30?"),
+        (["compare", "--against", "a", "b"], "no option takes 'b'; did you mean --against b?"),
         (["run", *CORPUS, "--log-level", "warn"], "must be one of debug, info, warning, error (got 'warn'; did you me"),
         (["explain", "out", "--top", "0"], "argument --top: must be a whole number of at least 1 (got '0')"),
         (["run", *CORPUS, "--thresh", "0.7"], "unknown option --thresh; did you mean --threshold?"),
@@ -107,6 +110,11 @@ def test_a_wrong_word_is_answered_in_a_line_with_the_nearest(words, said, capsys
         (["--layers", "exact,neer"], '(got ["exact", "neer"]; did you mean near?)'),
         (["--format", "jsnl"], '--format: input.format must be one of "auto", "parquet"'),
         (["--preset", "fine-web"], "did you mean fineweb?"),
+        (
+            ["--set", "keep.order=longest,latest:date"],
+            '(got \'longest,latest:date\'; several are a list, ["longest", "lat',
+        ),
+        (["--set", "keep.merge=count,urls:url"], '(got \'count,urls:url\'; several are a list, ["count", "urls:url"])'),
         (["--output-files", "x"], "--output-files: output.files must be an integer from 0 to 1000000 (got"),
     ],
 )

@@ -137,6 +137,9 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
         estimate_overlaps([one, str(tmp_path / "other")])
     with pytest.raises(StorageError, match=r"exact must be an output, a store, or a sketch .it has no sketch"):
         estimate_overlaps([str(tmp_path / "exact")])
+    (tmp_path / "words.jsonl").write_text("{}", "utf-8")
+    with pytest.raises(StorageError, match=r"words.jsonl must be an output, a store, or a sketch .it has no sketch"):
+        estimate_overlaps([f"{tmp_path}/words.jsonl"])
     with pytest.raises(StorageError, match=r"one.parquet must be .*it has columns of others"):
         estimate_overlaps([f"{one}.parquet"])
     with pytest.raises(StorageError, match="must not exist yet"):

@@ -64,16 +64,22 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--") and name not in self._option_string_actions:
                 self.error(f"unknown option {name}{self._suggest(name)}")
         if words and not words[0].startswith("-") and not self._get_positional_actions():
-            self._refuse(words[0])
+            self._refuse(words[0], words)
         found, left = super().parse_known_args(words, namespace)
         if left:
-            self._refuse(left[0])
+            self._refuse(left[0], words)
         return found, left
 
-    def _refuse(self, word: str) -> NoReturn:
+    def _refuse(self, word: str, words: Sequence[str]) -> NoReturn:
         """Refuse a word that belongs to no option."""
-        hint = f"; did you mean --input {word}?" if "--input" in self._option_string_actions else ""
-        self.error(f"no option takes {word!r}{hint}")
+        option, value = ["", "", *words][words.index(word) :][:2]
+        takers = [each for each in ("--input", "--against", "--sample") if each in self._option_string_actions]
+        meant = f"{takers[0]} {word}" if takers else ""
+        if option in {"--layers", "--without"}:
+            meant = f"{option} {value},{word}"
+        elif option == "--set" and "=" not in value:
+            meant = f"{option} {value}={word}"
+        self.error(f"no option takes {word!r}{f'; did you mean {meant}?' if meant else ''}")
 
     def _suggest(self, name: str) -> str:
         """Return the option nearest to a name, or the setting, where settings are taken."""

@@ -94,11 +94,13 @@ def find(schema: pa.Schema, name: str, setting: str, path: str) -> Path:
             kind = kind.field(place).type
         else:
             return parts
+    is_wide = any("\0" in each for each in schema.names)
     is_undivided = len(schema) == 1 and any(mark in schema.names[0] for mark in ";\t|")
     hint = "; cells of csv are divided by commas" if is_undivided else suggest(name, schema.names)
+    hint = "; csv must be UTF-8, and this looks like UTF-16" if is_wide else hint
     raise SchemaError(
         f"{setting}: must be the name of one column of the input (got {name!r}, {redact(path)} has "
-        f"{', '.join(schema.names)}{hint})"
+        f"{', '.join(schema.names) or 'none'}{hint})"
     )
 
 

@@ -185,26 +185,37 @@ def _refuse(storage: Storage, given: str, name_filter: str) -> None:
 
 def _guess(found: Sequence[_Found]) -> list[Format]:
     """Return the format common to all files by their names."""
-    formats = [_kind(each) for each in found]
+    guessed = [find_format(each.name) for each in found]
+    formats = [kind for kind in guessed if kind]
     kinds = [each.name for each in formats]
+    if len(formats) < len(found):
+        unknown = found[guessed.index(None)]
+        *names, last = FORMATS
+        filtered = f"{_filter(found, guessed)} to leave it out, or " if formats else ""
+        raise StorageError(
+            f"--input {redact(unknown.given)}: its format cannot be guessed from {unknown.name!r}; "
+            f"pass {filtered}--format {', '.join(names)} or {last}"
+        )
     if len(set(kinds)) > 1:
         by_input = dict(zip((each.given for each in found), kinds, strict=True))
         is_told = len(set(by_input.values())) == len(set(kinds))
-        names = by_input if is_told else dict(zip((each.path for each in found), kinds, strict=True))
-        first = {kind: next(name for name in names if names[name] == kind) for kind in names.values()}
-        shown = ", ".join(f"{redact(name)} is {kind}" for kind, name in first.items())
-        raise StorageError(f"--input: all inputs must have one format ({shown})")
+        shown = by_input if is_told else dict(zip((each.path for each in found), kinds, strict=True))
+        first = {kind: next(name for name in shown if shown[name] == kind) for kind in shown.values()}
+        told = ", ".join(f"{redact(name)} is {kind}" for kind, name in first.items())
+        raise StorageError(
+            f"--input: all inputs must have one format ({told}); pass {_filter(found, guessed)} to read those alone"
+        )
     return formats
 
 
-def _kind(each: _Found) -> Format:
-    if kind := find_format(each.name):
-        return kind
-    *names, last = FORMATS
-    raise StorageError(
-        f"--input {redact(each.given)}: its format cannot be guessed from {each.name.lower()!r}; "
-        f"pass --format {', '.join(names)} or {last}"
-    )
+def _filter(found: Sequence[_Found], guessed: Sequence[Format | None]) -> str:
+    """Return the setting that leaves only files of the format that most have; a text is often about the others."""
+    kinds = Counter(kind.name for kind in guessed if kind)
+    usual = max(kinds, key=lambda kind: (kind != "text", kinds[kind]))
+    names = [each.name.split(".") for each, kind in zip(found, guessed, strict=True) if kind and kind.name == usual]
+    ends = {".".join(parts[-2:] if parts[-1].lower() in COMPRESSIONS else parts[-1:]) for parts in names}
+    glob = ",".join(f"*.{each}" for each in sorted(ends))
+    return f"--set 'input.name_filter={glob if len(ends) == 1 else f'{{{glob}}}'}'"
 
 
 def find_format(path: str) -> Format | None:

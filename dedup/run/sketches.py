@@ -107,10 +107,11 @@ def _open(storage: Storage, name: str, path: str) -> tuple[dict[str, Any], Sketc
 
 def _list_files(storage: Storage, path: str) -> list[str]:
     """Return the files of a sketch."""
-    if storage.exists(path) and not storage.is_folder(path):
+    is_file = storage.exists(path) and not storage.is_folder(path)
+    if is_file and path.endswith(".parquet"):
         return [path]
     result = find_result(storage, path)
-    for folder in (f"{result}/sketch", path):
+    for folder in () if is_file else (f"{result}/sketch", path):
         files = [entry.path for entry in storage.list(folder) if entry.path.endswith(".parquet")]
         if files:
             return [f"{folder}/{each}" for each in sorted(files)]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dedup.errors import ConfigError
+from dedup.settings.rules import literal
 
 PLAIN: tuple[str, ...] = ("smallest_id", "longest", "shortest")
 OF_COLUMN = ("latest", "earliest", "highest", "lowest")
@@ -44,7 +45,7 @@ def parse_order(entries: Sequence[str]) -> tuple[Rule, ...]:
         is_plain = rule.name in PLAIN and entry == rule.name
         if not is_plain and not (rule.name in {*OF_COLUMN, LISTED, SQL} and rule.of.strip()):
             known = ", ".join([*PLAIN, *(f"{name}:COLUMN" for name in OF_COLUMN), f"{LISTED}:A,B", f"{SQL}:EXPRESSION"])
-            raise ConfigError(f"keep.order: must have entries of {known} (got {entry!r})")
+            raise ConfigError(f"keep.order: must have entries of {known} (got {entry!r}{_part(entry)})")
     return rules
 
 
@@ -61,7 +62,7 @@ def parse_merge(entries: Sequence[str]) -> tuple[Rule, ...]:
         if entry != COUNT and not (re.fullmatch(r"[a-z][a-z0-9_]*", rule.name) and rule.of and rule.name != COUNT):
             raise ConfigError(
                 f"keep.merge: must have entries of {COUNT}, first:COLUMN, last:COLUMN, NAME:COLUMN with a name of "
-                f"lower-case letters, digits and underscores (got {entry!r})"
+                f"lower-case letters, digits and underscores (got {entry!r}{_part(entry)})"
             )
     names = [name_merged(rule).lower() for rule in rules]
     if len({*names}) < len(names):
@@ -69,6 +70,11 @@ def parse_merge(entries: Sequence[str]) -> tuple[Rule, ...]:
     if taken := {*names}.intersection(NOTES):
         raise ConfigError(f'keep.merge: must give no column of output.mode "annotate" (got {min(taken)})')
     return rules
+
+
+def _part(entry: str) -> str:
+    """Return how several entries are written, as the end of a message, where one has commas."""
+    return f"; several are a list, {literal(entry.split(','))}" if "," in entry else ""
 
 
 def list_merged(entries: Sequence[str]) -> tuple[str, ...]:

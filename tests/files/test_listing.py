@@ -7,6 +7,8 @@ import pytest
 from dedup.errors import StorageError
 from dedup.files.listing import list_files, naming
 
+SEVERAL = "--input: all inputs must have one format"
+FILTER = "pass --set 'input.name_filter="
 KNOWN = "parquet, arrow, orc, jsonl, csv or text"
 
 
@@ -171,13 +173,30 @@ def test_names_that_collide_get_their_roots_in_front(tmp_path):
             ["odd"],
             f"--input {{0}}/odd: its format cannot be guessed from 'a.xlsx'; pass --format {KNOWN}",
         ),
-        (["in", "other"], "--input: all inputs must have one format ({0}/in is csv, {0}/other is jsonl)"),
-        (["mixed"], "--input: all inputs must have one format ({0}/mixed/a.csv is csv, {0}/mixed/b.txt is text)"),
+        (
+            ["in", "other"],
+            f"{SEVERAL} ({{0}}/in is csv, {{0}}/other is jsonl); {FILTER}*.csv' to read those alone",
+        ),
+        (
+            ["mixed"],
+            (
+                f"{SEVERAL} ({{0}}/mixed/a.CSV is csv, {{0}}/mixed/b.txt is text, {{0}}/mixed/d.jsonl is jsonl); "
+                f"{FILTER}{{{{*.CSV,*.csv.gz}}}}' to read those alone"
+            ),
+        ),
+        (
+            ["untold"],
+            (
+                f"--input {{0}}/untold: its format cannot be guessed from 'LICENSE'; {FILTER}*.jsonl' to leave "
+                f"it out, or --format {KNOWN}"
+            ),
+        ),
         (["packed"], "{0}/packed/a.csv.xz: must be compressed as one of gz, zst, bz2, lz4, or not at all (got xz)"),
     ],
 )
 def test_an_input_of_no_format_is_refused_by_name(tmp_path, inputs, message):
-    place(tmp_path, "in/a.csv", "other/a.json", "odd/a.xlsx", "hidden/_a.csv", "mixed/a.csv", "mixed/b.txt")
+    place(tmp_path, "in/a.csv", "other/a.json", "odd/a.xlsx", "hidden/_a.csv", "mixed/a.CSV", "mixed/b.txt")
+    place(tmp_path, "mixed/c.csv.gz", "mixed/d.jsonl", "untold/LICENSE", "untold/a.jsonl")
     place(tmp_path, "packed/a.csv.xz")
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
 

@@ -14,6 +14,8 @@ from dedup.files.formats.records import BOM, SHOWN_LENGTH
 from dedup.files.systems import redact
 
 MALFORMED = "no JSON object"
+WIDE = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks of UTF-16."""
 LONGEST = 2.0**63
 """Least number that may be an integer of more bits than orjson keeps."""
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
@@ -43,6 +45,8 @@ def parse_exactly(line: bytes) -> dict[str, Any] | None:
 
 def explain_refusal(line: bytes) -> str:
     """Return the reason for which `parse` finds no object in a line."""
+    if line.startswith(WIDE):
+        return "UTF-16 for UTF-8"
     if not line.lstrip().startswith(b"{"):
         return MALFORMED
     try:
