@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import logging
 import re
 import subprocess
 import sys
@@ -16,12 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.errors import ConfigError, DedupError
-from dedup.layers import LAYERS, load_table
+from dedup.layers import LAYERS, NEAR, load_table
+from dedup.run.job import Job
+from dedup.run.start import choose_work
 from dedup.settings import files as config_module
 from dedup.settings.alerts import Alerts
-from dedup.settings.files import GONE, load_config, name_setting, to_dict, to_toml
+from dedup.settings.files import GONE, list_settings, load_config, name_setting, to_dict, to_toml
 from dedup.settings.options import Buckets, Components, Config, Input, Keep, Lsh, Output, Shingles
 from dedup.settings.rules import Copies, Count, Limit, Records, Tables, Texts, list_choices
+from dedup.settings.scope import READS
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -689,3 +693,34 @@ def test_settings_load_without_the_heavy_packages():
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert run.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "idle"),
+    [
+        ({"layers": ["exact"], "threshold": 0.7, "mode": "exact", "buckets.max_bucket": 9}, 3),
+        ({"passages.tokens": 30}, 1),
+        ({"passages.tokens": 30, "layers": ["exact", "passages"], "keep.order": ["longest"]}, 0),
+        ({"layers": ["lines"], "keep.order": ["longest"], "seed": 2}, 1),
+        ({"layers": ["url"], "url.column": "url", "shingles.unit": "set", "shingles.shingle_size": 1}, 0),
+        ({"layers": ["containment"], "shingles.shingle_size": 3, "buckets.max_bucket": 9}, 0),
+    ],
+)
+def test_settings_that_no_layer_reads_are_told_in_a_line(caplog, settings, idle):
+    with caplog.at_level(logging.WARNING, "dedup"):
+        Job(inputs=[], output="", config=load_config(settings=settings)).settle()
+
+    told = [each.partition(": changes nothing with layers = ")[0].split(", ") for each in caplog.messages]
+    assert [len(each) for each in told] == [idle] * bool(idle)
+
+
+def test_a_layer_reads_what_it_is_said_to_read():
+    assert {*READS} == {*LAYERS}
+    assert all({*names} <= {*READS[NEAR]} <= {*list_settings()} for names in READS.values())
+
+
+def test_a_run_without_a_store_says_that_it_holds_no_shingle_sets(caplog):
+    job = Job(inputs=[], output="", config=load_config(settings={"shingles.stored": False}))
+
+    assert choose_work(job, None) == (job, None)
+    assert caplog.messages == ["shingles.stored: changes nothing without --store, as only a store holds shingle sets"]

@@ -139,7 +139,15 @@ def test_spark_is_started_where_it_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--exact", "--planted", "5"], ["--planted", "0"], ["--exact", "--sample", "x"]]
+    "arguments",
+    [
+        [],
+        ["--exact", "--planted", "5"],
+        ["--planted", "0"],
+        ["--exact", "--sample", "x"],
+        ["--pairs", "labels.csv", "--sample", "5"],
+        ["--exact", "--overwrite"],
+    ],
 )
 def test_one_source_of_truth_is_asked_for(call, arguments):
     done = call("--input", "in.parquet", *arguments)

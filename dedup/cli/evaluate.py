@@ -23,6 +23,8 @@ from dedup.version import __version__
 if TYPE_CHECKING:
     from dedup.evaluate.evaluation import EvaluationQuestion
 
+DRAWN = 10_000
+
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
@@ -32,7 +34,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     truth.add_argument("--exact", action="store_true", help="hold the result against an exact search")
     truth.add_argument("--planted", type=whole(1), default=0, metavar="N", help="against N edited copies made here")
     truth.add_argument("--pairs", default="", metavar="FILE", help="against pairs: left_id, right_id[, duplicate]")
-    cli.add_argument("--sample", type=whole(1), default=10_000, metavar="N", help="documents to draw; default: 10,000")
+    cli.add_argument("--sample", type=whole(1), metavar="N", help=f"documents to draw; default: {DRAWN:,}")
     cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.html and .json to")
     add_options(cli, *READING, *SEARCH, "--engine")
     add_settings(cli)
@@ -42,7 +44,12 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli.add_argument("--other-config", metavar="FILE", help="compare with these settings, changed by --against")
     cli.add_argument("--overwrite", action="store_true", help="replace an existing evaluation.json")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
-    return cli.parse_args(arguments)
+    options = cli.parse_args(arguments)
+    if options.pairs and options.sample:
+        cli.error("argument --sample: must be left out with --pairs, whose documents are drawn")
+    if options.overwrite and not options.output:
+        cli.error("argument --overwrite: needs --output")
+    return options
 
 
 def _evaluate_on_spark(question: "EvaluationQuestion") -> dict[str, Any]:
@@ -83,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
         other=other,
         pairs=options.pairs,
         planted=options.planted,
-        sample=options.sample,
+        sample=options.sample or DRAWN,
         output=options.output,
         overwrite=options.overwrite,
     )

@@ -1,9 +1,10 @@
 """Snapshots of a corpus compared: files or stores in, a matrix and a page out; nothing that is compared changes."""
 
 import json
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from dedup.run.profiles import list_parts
 from dedup.run.search import set_up
 from dedup.settings.alerts import Alerts
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.inputs import Input
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.settings.rules import require_text
 from dedup.store.adding import Arrival, grow
@@ -34,6 +36,8 @@ from dedup.store.snapshot import Snapshot
 from dedup.store.state import State
 from dedup.store.supply import supply_texts
 from dedup.store.tables import Tables
+
+LOG = logging.getLogger("dedup")
 
 
 def name_snapshots(given: Sequence[str], option: str = "--against") -> dict[str, str]:
@@ -83,6 +87,10 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
     DedupError
         When an input, the settings, a store or the output do not allow it.
     """
+    if config.input.table:
+        raise ConfigError(
+            f"input.table: must be empty, as --against names what is compared (got {config.input.table!r})"
+        )
     storage = Storage()
     if output is not None:
         check_apart([*snapshots.values()], output)
@@ -115,6 +123,9 @@ def _check_settings(stores: Mapping[str, Snapshot], config: Config) -> None:
 
     The defaults stand for those of the stores.
     """
+    idle = [f"input.{each.name}" for each in fields(Input) if getattr(config.input, each.name) != each.default]
+    if idle:
+        LOG.warning("%s: changes nothing where stores alone are compared, whose documents are read", ", ".join(idle))
     usual, given = (
         {"threshold": each.threshold, **list_parts(_pick(each))[0].spec.to_dict()}
         for each in (Config(), replace(config, profile=()))
@@ -151,6 +162,7 @@ def _pick(config: Config) -> Config:
         evaluation=Evaluation(),
         alerts=Alerts(),
         output=Output(mode="ids"),
+        tables=(),
     )
 
 

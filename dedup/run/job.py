@@ -12,6 +12,7 @@ from dedup.run.layers import check_layers, check_parts, list_references
 from dedup.settings.banding import SIGMAS, choose, find_recall
 from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
+from dedup.settings.scope import list_idle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,6 +77,10 @@ class Job:
             raise ConfigError(
                 "evaluation.labeled_pairs: must be empty where there are profiles, which find pairs of their own "
                 f"(got {config.evaluation.labeled_pairs!r})"
+            )
+        if idle := list_idle(config):
+            LOG.warning(
+                "%s: changes nothing with layers = %s, none of which reads it", ", ".join(idle), list(config.layers)
             )
         for name, own in config.by_profile.items():
             _warn_of_recall(own, f'profile "{name}": lsh' if config.profile else "lsh")

@@ -101,6 +101,8 @@ def choose_work(job: Job, work: "Work | None") -> tuple[Job, "Work | None"]:
     if batches and not stores:
         raise ConfigError("input.without_batches: needs a store as input.without")
     if not stores:
+        if work is None and not job.config.shingles.stored:
+            LOG.warning("shingles.stored: changes nothing without --store, as only a store holds shingle sets")
         return job, work
     if len(without) > 1:
         raise ConfigError(f"--without: must be files, or one store (got {', '.join(map(redact, without))})")

@@ -1,7 +1,10 @@
-"""Settings of a run that plans and evaluations refuse, or leave out."""
+"""Settings of a run that plans and evaluations refuse, or leave out, and those that nothing in a run reads."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from dedup.errors import ConfigError
-from dedup.layers import NEAR
+from dedup.layers import LAYERS, NEAR
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
 
@@ -14,6 +17,23 @@ DECIDING = (
     "input.without",
 )
 """Settings by which other documents go than all but one of each component."""
+CHOOSING = ("keep.order", "limits.per_source")
+READS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "url": CHOOSING,
+        "exact": CHOOSING,
+        "lines": (),
+        NEAR: (
+            *("threshold", "mode", "lsh.bands", "lsh.rows", "lsh.recall", "shingles.shingle_size"),
+            *("buckets.max_bucket", "cluster.linkage", "cluster.max_component", *CHOOSING),
+        ),
+        "semantic": ("buckets.max_bucket", "cluster.max_component", *CHOOSING),
+        "containment": ("shingles.shingle_size", "buckets.max_bucket", *CHOOSING),
+        "contamination": (),
+        "passages": ("keep.order",),
+    }
+)
+"""Settings that layers read besides their own, of those that not all read; a layer that is not here reads all."""
 
 
 def refuse_without_near(config: Config, purpose: str) -> None:
@@ -31,3 +51,16 @@ def list_left_out(config: Config, *names: str) -> list[str]:
     """Return which of DECIDING, and of further settings, are not the defaults."""
     chosen, usual = (flatten(to_dict(each)) for each in (config, Config()))
     return [name for name in (*DECIDING, *names) if chosen[name] != usual[name]]
+
+
+def list_idle(config: Config) -> list[str]:
+    """Return the settings that are not the defaults, and that no layer of the run reads."""
+    chosen, usual = (flatten(to_dict(each)) for each in (config, Config()))
+    read = {name for layer in config.layers for name in READS.get(layer, READS[NEAR])}
+    # A size of 1 is asked for where the elements of sets are the shingles, whatever the layers.
+    read |= {"shingles.shingle_size"} if config.shingles.has_sets else set()
+    idle = {*READS[NEAR]} - read
+    others = LAYERS.keys() - {*config.layers}
+    return [
+        name for name in chosen if chosen[name] != usual[name] and (name in idle or name.partition(".")[0] in others)
+    ]

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.memory import open_without_files
 from dedup.engine.workers import count_cores
-from dedup.errors import ConfigError, DataError
+from dedup.errors import ConfigError, DataError, suggest
 from dedup.kernels import Flags, Integers
 from dedup.kernels.ids import parse_ids
 from dedup.store.arrays import NONE, distinct, is_in
@@ -25,7 +25,7 @@ from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_state
 from dedup.store.step import Step, place_stored
 from dedup.store.tables import Tables
-from dedup.store.upkeep import repeat
+from dedup.store.upkeep import list_history, repeat
 from dedup.store.writing import Writing, write_changes
 
 
@@ -179,13 +179,17 @@ def find_where(snapshot: Snapshot, where: Mapping[str, str]) -> list[int | str]:
     Raises
     ------
     ConfigError
-        When it asks for another column, or a value is no text.
+        When it asks for another column, a value is no text, or the store never had the batch.
     """
     if not where or not {*where} <= {"source", "batch"}:
         raise ConfigError(f"where: must ask for source or batch (got {', '.join(where) or 'nothing'})")
     for name, value in where.items():
         if not isinstance(value, str):
             raise ConfigError(f"where: {name} must be a string (got {value!r})")
+    batches = {each.batch for each in list_history(snapshot.tables)} - {""}
+    if where.get("batch", "") not in batches | {""}:
+        hint = suggest(where["batch"], batches) or f"; it has {', '.join(sorted(batches))}"
+        raise ConfigError(f"where: batch must be one of the store (got {where['batch']!r}{hint})")
     rows = snapshot.read("documents", ["id", *where])
     for name, value in where.items():
         rows = rows.filter(pc.equal(rows[name], value))

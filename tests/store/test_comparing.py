@@ -148,7 +148,7 @@ def test_files_and_stores_are_compared_by_the_command_and_stay_as_they_are(tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.parquet", "old.parquet", "out"]
 
 
-def test_batches_of_a_store_are_compared_by_the_command(tmp_path, capsys):
+def test_batches_of_a_store_are_compared_by_the_command(tmp_path, capsys, caplog):
     tables = Tables(str(tmp_path / "one"))
     add(tables, "a", [Row(1, TEXT), Row(2, TEXT), Row(3, "other words that nobody else has"), Row(4, "")], SEARCH)
     add(tables, "b", [Row(5, f"{TEXT} eleven"), Row(6, "")], SEARCH)
@@ -165,10 +165,14 @@ def test_batches_of_a_store_are_compared_by_the_command(tmp_path, capsys):
     ):
         assert cli.main(["--against", tables.path, *given]) == 2
         assert f"--against one: {words}" in capsys.readouterr().err
+    assert cli.main(["--against", tables.path, "--id-column", "id", "--format", "csv"]) == 0
+    assert "input.format, input.id_column: changes nothing where stores alone are compared" in caplog.text
     path = write(tmp_path / "x.parquet", {1: TEXT})
     arguments = ["--against", tables.path, "--against", path, "--id-column", "id"]
     assert cli.main(arguments) == 0
     assert capsys.readouterr().out.splitlines()[-1].split() == ["x.parquet", "1", "100.0%", "100.0%", "0.0%"]
+    assert cli.main([*arguments, "--set", "input.table=pages"]) == 2
+    assert "input.table: must be empty, as --against names what is compared" in capsys.readouterr().err
     assert cli.main([*arguments, "--set", "lsh.bands=30", "--set", "lsh.rows=6"]) == 2
     assert "hash specification: bands must be 21, as in the first snapshot (got 30)" in capsys.readouterr().err
     assert cli.main([*arguments, "--set", "threshold=0.7", "--set", "lsh.bands=21", "--set", "lsh.rows=6"]) == 2

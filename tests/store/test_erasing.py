@@ -205,6 +205,9 @@ def test_documents_are_chosen_by_source_and_by_text_too(filled):
     assert rows[14]["id"] in kept
     with pytest.raises(ConfigError, match="needs one of ids, where and texts"):
         store.erase()
+    for batch, said in (("b00", "did you mean b0"), ("2026-11", "it has b0, b1, b2")):
+        with pytest.raises(ConfigError, match=rf"where: batch must be one of the store \(got '{batch}'; {said}"):
+            store.erase(where={"batch": batch})
 
 
 def test_a_receipt_tells_a_change_and_names_nobody(filled, capsys):
