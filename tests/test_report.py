@@ -62,7 +62,7 @@ class Page(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.open, self.tags, self.attributes, self.text = [], Counter(), [], []
+        self.open, self.tags, self.attributes, self.text, self.apart = [], Counter(), [], [], []
         self.feed(html)
         self.close()
         assert self.open == []
@@ -83,6 +83,8 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if self.open and self.open[-1] not in {"style", "script"}:
             self.text.append(data)
+        if self.open and self.open[-1] == "bdi":
+            self.apart.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -426,7 +428,9 @@ def test_a_page_is_whole_and_needs_nothing_else(plots):
     assert "0.7 at least 2,050 17.08% 92.78% 0.75 at least 1,980" in text
     assert "0.8 (this run) 1,900 15.83% 99.83% 0.85 1,600" in text
     assert "about 10,160 documents would be kept instead of 10,100, 60 more" in text
-    assert "0.62: page-10, removed for page-1 Permission is hereby granted, free of charge" in text
+    assert "0.62: page-10 , removed for page-1 Permission is hereby granted, free of charge" in text
+    # An id that reads from right to left leaves the words around it in their order.
+    assert {"page-10", "page-1"} <= {*page.apart}
     assert "edges has 3,750 rows: these edges, and one for each" in text
     assert "signatures 12,000 4.1 1.23 MB" in text
     assert "At the threshold it is 99.83%." in text
@@ -497,7 +501,7 @@ def test_folders_that_all_ids_lie_in_are_left_out():
     doubtful = [each | place(number) for number, each in enumerate(DOUBTFUL)]
     _, text = show(make_report(near=make_near(elected={"doubtful": doubtful, "largest": ()})))
 
-    assert "0.62: \u2026/0.txt, removed for \u2026/1.txt" in text
+    assert "0.62: \u2026/0.txt , removed for \u2026/1.txt" in text
     assert "All ids on this page begin with /data/crawl/2026/" in text
     assert find_prefix(["/data/crawl/a", 3]) == find_prefix(["/data/crawl/a"] * 2) == find_prefix([]) == ""
     assert find_prefix(["a/b", "a/c"]) == ""

@@ -128,9 +128,11 @@ def _warn_of_recall(config: Config, where: str) -> None:
     wanted = config.lsh.recall
     found = find_recall(config.threshold, config.banding, SIGMAS)
     if config.mode == "lsh" and found < wanted - 1e-12:
+        best = choose(config.threshold, wanted, SIGMAS)
+        does = find_recall(config.threshold, best, SIGMAS) >= wanted - 1e-12
         LOG.warning(
             "%s: %s bands of %s rows find a pair at the threshold of %g with a probability of %.4f, below "
-            "lsh.recall = %g; %s bands of %s rows would do",
+            "lsh.recall = %g; %s",
             *(where, *config.banding, config.threshold, found, wanted),
-            *choose(config.threshold, wanted, SIGMAS),
+            f"{best.bands} bands of {best.rows} rows would do" if does else 'only mode = "exact" finds so many',
         )
