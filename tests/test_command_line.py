@@ -93,6 +93,7 @@ def test_a_short_name_wins_over_what_is_set_and_is_checked_as_its_setting():
         (["store", "chek", "s"], "(got 'chek'; did you mean check?)"),
         (["store", "migrate", "s", "--to", "n", "--input", "x"], "argument --input: must be BATCH=PATH (got 'x')"),
         (["evaluate", "--input", "a", "--planted", "0"], "--planted: must be a whole number of at least 1 (got '0')"),
+        (["erase", "s", "--ids", "f", "--key-file", "k"], "argument --key-file: needs --texts"),
         (["explian", "out"], "(got 'explian'; did you mean explain?)"),
     ],
 )

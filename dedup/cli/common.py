@@ -257,10 +257,12 @@ def _read_rows(option: str, path: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the column of this name of files, which must have it, and `id`."""
     from dedup.files.columns import is_set, is_text  # noqa: PLC0415 - as above
     from dedup.files.conversion import is_valid, to_text  # noqa: PLC0415 - as above
-    from dedup.files.listing import list_files  # noqa: PLC0415 - as above
+    from dedup.files.listing import list_files, naming  # noqa: PLC0415 - as above
     from dedup.files.systems import redact  # noqa: PLC0415 - as above
 
-    for file in list_files([path]).files:
+    with naming(option):
+        listing = list_files([path])
+    for file in listing.files:
         known = file.format.list_columns(file)
         wanted = [each for each in dict.fromkeys((name, "id")) if each == name or each in known]
         wrong = [each for each in wanted if known and known.count(each) != 1]

@@ -3,11 +3,12 @@
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import count
 
 from dedup.cli.common import Parser, print_numbers, read_ids, read_texts, typed
 from dedup.cli.process import command
 from dedup.display import log_to_stderr
+from dedup.errors import StorageError
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -40,7 +41,11 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="DIR",
         help="further outputs of its batches, such as moved ones",
     )
-    cli.add_argument("--receipt", metavar="FILE", help="file of the receipt; by default S.erased-NUMBER.json")
+    cli.add_argument(
+        "--receipt",
+        metavar="FILE",
+        help="file of the receipt, which must not exist yet; by default S.erased-NUMBER.json",
+    )
     cli.add_argument(
         "--sign-with",
         default="",
@@ -51,7 +56,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         "--key-file", default="", metavar="FILE", help="key of the store's hashes, if it has one, for --texts"
     )
     cli.add_argument("--json", action="store_true", help="print the receipt")
-    return cli.parse_args(arguments)
+    options = cli.parse_args(arguments)
+    if options.key_file and options.texts is None:
+        cli.error("argument --key-file: needs --texts")
+    return options
 
 
 @command
@@ -61,9 +69,13 @@ def main(arguments: Sequence[str]) -> int:
     log_to_stderr("WARNING")
     # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
     from dedup.files.storage import Storage  # noqa: PLC0415
+    from dedup.files.systems import absolute  # noqa: PLC0415
     from dedup.stores import Store  # noqa: PLC0415
 
-    store = Store(options.store, options.key_file)
+    storage, store = Storage(), Store(options.store, options.key_file)
+    # A receipt is the only proof of what was erased.
+    if options.receipt and storage.exists(absolute(options.receipt)):
+        raise StorageError(f"--receipt {options.receipt}: must not exist yet (it does), as a receipt is never replaced")
     receipt = store.erase(
         ids=None if options.ids is None else read_ids("--ids", options.ids, options.store),
         where=None if options.where is None else dict([options.where]),
@@ -71,8 +83,11 @@ def main(arguments: Sequence[str]) -> int:
         outputs=options.output,
         sign_with=options.sign_with,
     )
+    # A call that finds nothing to erase leaves the number as it was.
     path = options.receipt or f"{options.store.rstrip('/')}.erased-{receipt['state_after']}.json"
-    Storage().write_text(path if "://" in path else str(Path(path).absolute()), json.dumps(receipt, indent=1) + "\n")
+    content, begin, numbers = json.dumps(receipt, indent=1) + "\n", path.removesuffix(".json"), count(2)
+    while not storage.create_text(absolute(path), content):
+        path = f"{begin}-{next(numbers)}.json"
     if options.json:
         print(json.dumps(receipt))
         return 0

@@ -54,7 +54,7 @@ def name_snapshots(given: Sequence[str], option: str = "--against") -> dict[str,
     Raises
     ------
     ConfigError
-        When two have one name.
+        When two have one name, or one has none.
     """
     found: dict[str, str] = {}
     for each in given:
@@ -62,6 +62,8 @@ def name_snapshots(given: Sequence[str], option: str = "--against") -> dict[str,
         # A folder may be called date=2026-11.
         if not path or "/" in name or Path(each).exists():
             name, path = Path(each).name or each, each
+        if not name:
+            raise ConfigError(f"{option}: must be PATH or NAME=PATH (got {each!r})")
         if name in found:
             raise ConfigError(f"{option}: snapshots must have names of their own (got {name!r} twice): give NAME=PATH")
         found[require_text(option, name)] = path

@@ -200,5 +200,8 @@ def test_snapshots_are_named_by_the_user_or_by_their_path(tmp_path, monkeypatch)
     }
     with pytest.raises(ConfigError, match=r"'b' twice\): give NAME=PATH"):
         name_snapshots(["a/b", "c/b"])
+    for nameless in ("=a", ""):
+        with pytest.raises(ConfigError, match=rf"--against: must be PATH or NAME=PATH \(got '{nameless}'\)"):
+            name_snapshots([nameless])
     with pytest.raises(ConfigError, match="--against: must be a Unicode string"):
         name_snapshots(["\udcff=a"])

@@ -210,6 +210,17 @@ def test_documents_are_chosen_by_source_and_by_text_too(filled):
             store.erase(where={"batch": batch})
 
 
+def test_a_receipt_is_kept_by_a_call_that_finds_nothing_more(filled, capsys):
+    folder, rows, store = filled
+    (folder / "gone.txt").write_text(f"{rows[4]['id']}\n")
+    for _ in range(3):
+        assert cli.main([str(store.path), "--ids", f"{folder}/gone.txt"]) == 0
+
+    told = [line.split()[-1] for line in capsys.readouterr().out.splitlines() if line.startswith("receipt")]
+    assert [json.loads(Path(each).read_text())["documents"] for each in told] == [1, 0, 0]
+    assert len({*told}) == 3
+
+
 def test_a_receipt_tells_a_change_and_names_nobody(filled, capsys):
     folder, rows, store = filled
     key = folder / "key"
@@ -219,6 +230,8 @@ def test_a_receipt_tells_a_change_and_names_nobody(filled, capsys):
     arguments = [str(store.path), "--ids", f"{folder}/gone.parquet", "--sign-with", str(key)]
     assert cli.main([*arguments, "--receipt", f"{folder}/receipt.json"]) == 0
     assert "documents                  2" in capsys.readouterr().out
+    assert cli.main([*arguments, "--receipt", f"{folder}/receipt.json"]) == 2
+    assert "receipt.json: must not exist yet (it does), as a receipt is never replaced" in capsys.readouterr().err
     content = (folder / "receipt.json").read_text()
     receipt = json.loads(content)
 
