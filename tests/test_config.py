@@ -714,6 +714,20 @@ def test_settings_that_no_layer_reads_are_told_in_a_line(caplog, settings, idle)
     assert [len(each) for each in told] == [idle] * bool(idle)
 
 
+def test_settings_of_files_are_told_where_spark_reads_a_table_and_paths_are_no_tables(caplog):
+    settings = {"input.table": "parquet.`/data/a`", "output.files": 3, "input.format": "csv", "output.format": "csv"}
+    Job(inputs=[], output="", config=load_config(settings=settings)).settle()
+
+    assert caplog.messages == [
+        "input.format, output.files: changes nothing of a table, whose files Spark reads and writes"
+    ]
+    for name in ("data/a.parquet", "parquet.`/data/a"):
+        with pytest.raises(
+            ConfigError, match=r"input.table: must be a table of Spark's catalog, or files named as one"
+        ):
+            Job(inputs=[], output="", config=load_config(settings={"input.table": name})).settle()
+
+
 def test_a_layer_reads_what_it_is_said_to_read():
     assert {*READS} == {*LAYERS}
     assert all({*names} <= {*READS[NEAR]} <= {*list_settings()} for names in READS.values())

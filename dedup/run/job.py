@@ -1,6 +1,7 @@
 """A request for a run."""
 
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from dedup.run.layers import check_layers, check_parts, list_references
 from dedup.settings.banding import SIGMAS, choose, find_recall
 from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
-from dedup.settings.scope import list_idle
+from dedup.settings.scope import OF_FILES, list_changed, list_idle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,6 +83,8 @@ class Job:
             LOG.warning(
                 "%s: changes nothing with layers = %s, none of which reads it", ", ".join(idle), list(config.layers)
             )
+        if self.has_table and (idle := list_changed(config, OF_FILES)):
+            LOG.warning("%s: changes nothing of a table, whose files Spark reads and writes", ", ".join(idle))
         for name, own in config.by_profile.items():
             _warn_of_recall(own, f'profile "{name}": lsh' if config.profile else "lsh")
         return replace(self, config=config.settle())
@@ -106,12 +109,18 @@ class Job:
             raise ConfigError('output.mode: "weights" removes nothing, so input.without and keep.drop must not be set')
 
     def check_rows(self) -> None:
-        """Refuse files where the settings ask for what is done with rows that Spark reads.
+        """Refuse files where the settings ask for what is done with rows that Spark reads, and paths as a table.
 
         Raises
         ------
         ConfigError
         """
+        table = self.config.input.table
+        if "/" in re.sub("`[^`]*`", "", table):
+            raise ConfigError(
+                f"input.table: must be a table of Spark's catalog, or files named as one, such as parquet.`PATH` (got "
+                f"{redact(table)!r}); give files by themselves as --input"
+            )
         wants = {
             'keep.order: "sql:..."': needs_spark(self.config.keep.order),
             "output.table:": bool(self.config.output.table),

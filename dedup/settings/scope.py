@@ -1,6 +1,6 @@
 """Settings of a run that plans and evaluations refuse, or leave out, and those that nothing in a run reads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from dedup.errors import ConfigError
@@ -17,6 +17,8 @@ DECIDING = (
     "input.without",
 )
 """Settings by which other documents go than all but one of each component."""
+OF_FILES = ("input.format", "input.name_filter", "input.on_bad_record", "output.files")
+"""Settings of files that the job reads and writes by itself."""
 CHOOSING = ("keep.order", "limits.per_source")
 READS: Mapping[str, Sequence[str]] = MappingProxyType(
     {
@@ -49,18 +51,20 @@ def refuse_without_near(config: Config, purpose: str) -> None:
 
 def list_left_out(config: Config, *names: str) -> list[str]:
     """Return which of DECIDING, and of further settings, are not the defaults."""
+    return list_changed(config, (*DECIDING, *names))
+
+
+def list_changed(config: Config, names: Iterable[str] | None = None) -> list[str]:
+    """Return which of some settings, or of all, are not the defaults."""
     chosen, usual = (flatten(to_dict(each)) for each in (config, Config()))
-    return [name for name in (*DECIDING, *names) if chosen[name] != usual[name]]
+    return [name for name in (chosen if names is None else names) if chosen[name] != usual[name]]
 
 
 def list_idle(config: Config) -> list[str]:
     """Return the settings that are not the defaults, and that no layer of the run reads."""
-    chosen, usual = (flatten(to_dict(each)) for each in (config, Config()))
     read = {name for layer in config.layers for name in READS.get(layer, READS[NEAR])}
     # A size of 1 is asked for where the elements of sets are the shingles, whatever the layers.
     read |= {"shingles.shingle_size"} if config.shingles.has_sets else set()
     idle = {*READS[NEAR]} - read
     others = LAYERS.keys() - {*config.layers}
-    return [
-        name for name in chosen if chosen[name] != usual[name] and (name in idle or name.partition(".")[0] in others)
-    ]
+    return [name for name in list_changed(config) if name in idle or name.partition(".")[0] in others]
