@@ -14,7 +14,7 @@ from dedup.result import Result
 from dedup.run.lock import Lock
 from dedup.settings.contract import read_key
 from dedup.settings.options import Config
-from dedup.settings.rules import Range
+from dedup.settings.rules import Range, refuse_single
 from dedup.store import upkeep
 from dedup.store.admission import Admission, Request, Verdict
 from dedup.store.admitted import take_admitted, take_beside
@@ -161,6 +161,7 @@ class Store:
         DedupError
             As `admission`; a DataError where an id is another document's, and nothing was admitted.
         """
+        refuse_single("texts", texts)
         request = Request([*texts], ids)
         with self.admission() as admission:
             admission.check(request)
@@ -184,6 +185,7 @@ class Store:
         DedupError
             As `store.deleting.delete_ids`.
         """
+        refuse_single("ids", ids)
         return delete_ids(self._take(), [str(each) for each in ids], readmit=readmit)
 
     def erase(
@@ -224,6 +226,9 @@ class Store:
         if len(given) != 1:
             raise ConfigError(f"erase: needs one of ids, where and texts (got {', '.join(given) or 'none'})")
 
+        for name, each in (("ids", ids), ("texts", texts), ("outputs", outputs)):
+            refuse_single(name, each)
+
         def choose(snapshot: Snapshot) -> Iterable[int | str]:
             if ids is not None:
                 return ids
@@ -260,6 +265,8 @@ class Store:
         hours
             Age from which on what no commit names was left by a crash.
         """
+        if not HOURS.holds(hours, float):
+            raise ConfigError(f"hours: must be {HOURS.rule(float)} (got {hours!r})")
         return upkeep.check(self._tables, mend=mend, hours=hours)
 
     def compact(self) -> upkeep.Compacted:

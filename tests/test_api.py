@@ -191,6 +191,9 @@ def test_modes_part_the_rows_as_far_as_they_are_written(source):
 
     only = dedup.deduplicate(source, id_column="id", settings={"output.mode": "ids"}, engine="memory")
     assert ids(only.kept) == KEPT
+    for name, needs in {"weights": "output.mode", "cosines": "the layer semantic", "changes": "a store"}.items():
+        with pytest.raises(dedup.StorageError, match=rf"/{name}: must be there \(it is not, .* run with {needs}"):
+            getattr(only, name)
     with pytest.raises(dedup.StorageError, match="removed: is not written"):
         only.removed  # noqa: B018 - reading it is the test
 

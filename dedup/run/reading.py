@@ -8,6 +8,7 @@ from dedup.errors import StorageError
 from dedup.files.globs import escape
 from dedup.files.listing import find_format, list_files
 from dedup.files.storage import Storage, find_result
+from dedup.files.systems import redact
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 ROWS = ("kept", "removed")
 IS_KEPT = "dedup_kept"
 """The column of annotated rows that tells the two apart."""
+NEEDS = {
+    "weights": 'output.mode = "weights"',
+    "cosines": "the layer semantic",
+    "changes": "a store",
+    "spans": "a layer that cuts or marks parts of texts",
+    "edges": "a layer that compares pairs",
+    "near_misses": "the layer near",
+}
+"""Conditions of tables that not every run writes."""
 
 
 def open_dataset(output: str, name: str, mode: str, table: str = "") -> "ds.Dataset":
@@ -48,7 +58,7 @@ def open_dataset(output: str, name: str, mode: str, table: str = "") -> "ds.Data
         files = list_files([f"{output}/{name}"]).files
     except StorageError:
         if name != "removed":
-            raise
+            raise _refuse_missing(output, name) from None
         # No file of the input lost a row.
         return ds.dataset(open_dataset(output, "kept", mode).schema.empty_table())
     return files[0].format.open_dataset(files)
@@ -89,7 +99,7 @@ def open_frame(
     if name == "removed" and first is None:
         return open_frame(spark, output, "kept", mode).limit(0)
     if first is None:
-        raise StorageError(f"{output}/{name}: must be there (it is not)")
+        raise _refuse_missing(output, name)
     kind = find_format("/".join(first).rstrip("/"))
     if kind is None or kind.name not in READERS:
         raise StorageError(f"{name}: must be {', '.join(READERS)} to be a DataFrame (got {first[1] or first[0]})")
@@ -100,3 +110,9 @@ def _check_written(name: str, mode: str) -> None:
     if (name == "removed" and mode == "ids") or (name in ROWS and mode == "weights"):
         ids = "duplicates" if mode == "ids" else "weights"
         raise StorageError(f'{name}: is not written with output.mode = "{mode}"; the ids are those of {ids}')
+
+
+def _refuse_missing(output: str, name: str) -> StorageError:
+    """Return the error of a table that is not there."""
+    needs = f", which only a run with {NEEDS[name]} writes" if name in NEEDS else ""
+    return StorageError(f"{redact(output)}/{name}: must be there (it is not{needs})")

@@ -120,6 +120,17 @@ def require_text(where: str, value: str) -> str:
     return value
 
 
+def refuse_single(where: str, value: object) -> None:
+    """Refuse a single text where a list is asked for, of which each character would be one.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if isinstance(value, str | bytes):
+        raise ConfigError(f"{where}: must be a list, as [{value!r}] (got {value!r})")
+
+
 def list_choices(entry: Field[Any]) -> Sequence[str]:
     """Return the values that a field is chosen from; empty where its annotation has another rule."""
     if "choices" in entry.metadata:

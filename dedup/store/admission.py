@@ -24,6 +24,7 @@ from dedup.kernels.sets.shingles import digest
 from dedup.kernels.text.tokenizer import read_buffers
 from dedup.layers.near import comparison
 from dedup.layers.near.comparison import SignedSets
+from dedup.settings.rules import refuse_single
 from dedup.store.arrays import distinct, is_in
 from dedup.store.journal import Journal, Position, list_columns, read_journal
 from dedup.store.lookup import View, to_strings
@@ -202,7 +203,11 @@ class Admission:
         ------
         DataError
             When a text is no string, or an id not of the type of the store's.
+        ConfigError
+            When the texts, or the ids, are one string.
         """
+        refuse_single("texts", request.texts)
+        refuse_single("ids", request.ids)
         for text in request.texts:
             if type(text) is not str:
                 raise DataError(f"texts: must be strings (got {text!r})")

@@ -13,7 +13,7 @@ from dedup.files.formats.json_line import mend
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.settings.rules import Range
+from dedup.settings.rules import Range, refuse_single
 from dedup.store.arrays import distinct, list_ranges
 from dedup.store.links import Links, find_links
 from dedup.store.rereading import load_contract
@@ -88,8 +88,9 @@ class View:
         Raises
         ------
         ConfigError
-            When the threshold is no share.
+            When the threshold is no share, or the texts are one string.
         """
+        refuse_single("texts", texts)
         least, waiting = self.snapshot.state.search.threshold if threshold is None else threshold, iter(texts)
         if not SHARE.holds(least, float):
             raise ConfigError(f"threshold: must be {SHARE.rule(float)} (got {least!r})")

@@ -149,6 +149,14 @@ def test_arguments_that_no_command_would_take_are_refused_in_a_line(tmp_path):
         (lambda: store.lookup(["a"], threshold="a"), "threshold: must be a number above 0 and at most 1 (got 'a')"),
         (lambda: store.vacuum(hours=-1), "hours: must be a 64-bit integer of at least 0 (got -1)"),
         (lambda: store.vacuum(hours=1.5), "hours: must be a 64-bit integer of at least 0 (got 1.5)"),
+        (lambda: store.check(mend=True, hours=-1), "hours: must be a finite number of at least 0 (got -1)"),
+        # A list of its characters would be others.
+        (lambda: store.delete("15"), "ids: must be a list, as ['15'] (got '15')"),
+        (lambda: store.erase("15"), "ids: must be a list, as ['15'] (got '15')"),
+        (lambda: store.erase(texts="15"), "texts: must be a list, as ['15'] (got '15')"),
+        (lambda: store.erase([1], outputs="out"), "outputs: must be a list, as ['out'] (got 'out')"),
+        (lambda: store.lookup("15"), "texts: must be a list, as ['15'] (got '15')"),
+        (lambda: store.admit("15"), "texts: must be a list, as ['15'] (got '15')"),
         (lambda: store.erase(where={"source": 5}), "where: source must be a string (got 5)"),
     ):
         with pytest.raises(dedup.ConfigError) as caught:
