@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.errors import ConfigError, DedupError
-from dedup.layers import LAYERS, NEAR, load_table
+from dedup.layers import LAYERS, load_layer, load_table
+from dedup.layers.layer import SHARED
 from dedup.run.job import Job
 from dedup.run.start import choose_work
 from dedup.settings import files as config_module
@@ -25,7 +26,6 @@ from dedup.settings.alerts import Alerts
 from dedup.settings.files import GONE, list_settings, load_config, name_setting, to_dict, to_toml
 from dedup.settings.options import Buckets, Components, Config, Input, Keep, Lsh, Output, Shingles
 from dedup.settings.rules import Copies, Count, Limit, Records, Tables, Texts, list_choices
-from dedup.settings.scope import READS
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -728,9 +728,8 @@ def test_settings_of_files_are_told_where_spark_reads_a_table_and_paths_are_no_t
             Job(inputs=[], output="", config=load_config(settings={"input.table": name})).settle()
 
 
-def test_a_layer_reads_what_it_is_said_to_read():
-    assert {*READS} == {*LAYERS}
-    assert all({*names} <= {*READS[NEAR]} <= {*list_settings()} for names in READS.values())
+def test_layers_read_settings_that_there_are():
+    assert all({*load_layer(name).reads} <= {*SHARED} <= {*list_settings()} for name in LAYERS)
 
 
 def test_a_run_without_a_store_says_that_it_holds_no_shingle_sets(caplog):

@@ -20,7 +20,7 @@ from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.foreign import has_foreign, list_foreign
 from dedup.layers.holders import HELD, SHARED, list_shingles
 from dedup.layers.inclusion import LARGER
-from dedup.layers.layer import CHANGED, DOC_ID, EarlierKeys, Fetch, Found, Layer, Setup, to_edges
+from dedup.layers.layer import CHANGED, CHOOSING, DOC_ID, EarlierKeys, Fetch, Found, Layer, Setup, to_edges
 from dedup.layers.near.comparison import PAIRS, list_ends
 from dedup.layers.ordering import rank_documents, sourced
 from dedup.settings.keeping import FIRST_COME
@@ -50,6 +50,7 @@ class ContainmentLayer(Layer):
 
     name = NAME
     table = Containment
+    reads = ("shingles.shingle_size", "buckets.max_bucket", *CHOOSING)
     is_incremental = True
     reads_texts = False
     settings: Containment

@@ -65,6 +65,7 @@ class ContaminationLayer(Layer):
 
     name = NAME
     table = Contamination
+    reads = ()
     is_incremental = True
     settings: Contamination
     tokenizer: Tokenizer

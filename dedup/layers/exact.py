@@ -11,7 +11,7 @@ from dedup.engine.engine import Engine, Rows, describe
 from dedup.kernels.digests import digest_runs
 from dedup.kernels.text.tokenizer import Tokenizer, read_buffers
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import EarlierKeys, Found, Layer, Setup, to_edges
+from dedup.layers.layer import CHOOSING, EarlierKeys, Found, Layer, Setup, to_edges
 from dedup.settings.rules import Table
 
 
@@ -29,6 +29,7 @@ class ExactLayer(Layer):
 
     name = "exact"
     table = Exact
+    reads = CHOOSING
     is_incremental = True
     copies_kind = "equal"
     tokenizer: Tokenizer | None

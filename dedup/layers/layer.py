@@ -26,6 +26,13 @@ CHANGED = pa.schema(
     [*arrow.integers("doc_id", "begin", "end"), ("was_kept", pa.bool_()), ("would_be_kept", pa.bool_())]
 )
 """Parts of texts, in characters, null of whole ones: left in when they were published, and by one search now."""
+CHOOSING = ("keep.order", "limits.per_source")
+"""Settings that say which documents stay."""
+SHARED = (
+    *("threshold", "mode", "lsh.bands", "lsh.rows", "lsh.recall", "shingles.shingle_size"),
+    *("buckets.max_bucket", "cluster.linkage", "cluster.max_component", *CHOOSING),
+)
+"""Settings that some layers read, and others do not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,6 +163,8 @@ class Layer(ABC):
     """Name in settings, report and `duplicates`."""
     table: ClassVar[type[Table] | None] = None
     """Settings, the table of this name in TOML; None of a layer without any of its own."""
+    reads: ClassVar[Sequence[str]] = SHARED
+    """Settings of SHARED that it reads: a run warns of those that none of its layers does."""
     copies_kind: ClassVar[str] = ""
     """Kind of the removals of wholly equal rows; empty of a layer that leaves them to others."""
     is_incremental: ClassVar[bool] = False

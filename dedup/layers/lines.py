@@ -83,6 +83,7 @@ class LinesLayer(Layer):
 
     name = NAME
     table = Lines
+    reads = ()
     is_incremental = True
     settings: Lines
     tokenizer: Tokenizer

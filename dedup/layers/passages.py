@@ -70,6 +70,7 @@ class PassagesLayer(Layer):
 
     name = NAME
     table = Passages
+    reads = ("keep.order",)
     is_incremental = True
     settings: Passages
     tokenizer: Tokenizer

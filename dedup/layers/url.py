@@ -15,7 +15,7 @@ from dedup.engine.engine import Engine, Rows, describe
 from dedup.errors import ConfigError
 from dedup.kernels.digests import digest_each
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import EarlierKeys, Found, Layer, Setup
+from dedup.layers.layer import CHOOSING, EarlierKeys, Found, Layer, Setup
 from dedup.settings.options import Config
 from dedup.settings.rules import Table, Texts
 
@@ -96,6 +96,7 @@ class UrlLayer(Layer):
 
     name = "url"
     table = Url
+    reads = CHOOSING
     is_incremental = True
     reads_texts = False
     copies_kind = "url"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Self
 
 from dedup.errors import ConfigError
 from dedup.files.systems import redact
-from dedup.run.layers import check_layers, check_parts, list_references
+from dedup.run.layers import check_layers, check_parts, list_idle, list_references
 from dedup.settings.banding import SIGMAS, choose, find_recall
 from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
-from dedup.settings.scope import OF_FILES, list_changed, list_idle
+from dedup.settings.scope import OF_FILES, list_changed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

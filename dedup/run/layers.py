@@ -3,11 +3,12 @@
 from dedup.errors import ConfigError
 from dedup.files.profile_filter import Condition
 from dedup.layers import LAYERS, NEAR, load_layer
-from dedup.layers.layer import Layer
+from dedup.layers.layer import SHARED, Layer
 from dedup.layers.references import Reference
 from dedup.settings.keeping import list_merged
 from dedup.settings.options import Config
 from dedup.settings.profiles import list_conditioned
+from dedup.settings.scope import list_changed
 
 
 def load_layers(config: Config) -> list[type[Layer]]:
@@ -52,6 +53,15 @@ def list_conditions(config: Config) -> tuple[tuple[Condition, ...], ...]:
 def list_references(config: Config) -> list[Reference]:
     """Return the files that the layers read besides the input."""
     return [reference for layer in load_layers(config) for reference in layer.list_references(config)]
+
+
+def list_idle(config: Config) -> list[str]:
+    """Return the settings that are not the defaults, and that no layer of the run reads."""
+    # A size of 1 is asked for where the elements of sets are the shingles, whatever the layers.
+    read = {"shingles.shingle_size"} if config.shingles.has_sets else set[str]()
+    idle = {*SHARED}.difference(read, *(layer.reads for layer in load_layers(config)))
+    others = LAYERS.keys() - {*config.layers}
+    return [name for name in list_changed(config) if name in idle or name.partition(".")[0] in others]
 
 
 def check_layers(config: Config) -> None:

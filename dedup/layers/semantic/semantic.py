@@ -24,7 +24,7 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors import latent
 from dedup.kernels.vectors.forecast import SHARES, forecast
 from dedup.kernels.vectors.products import VALUE_BYTES, least_product
-from dedup.layers.layer import EarlierKeys, Found, Layer, Setup, to_edges
+from dedup.layers.layer import CHOOSING, EarlierKeys, Found, Layer, Setup, to_edges
 from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.election import Election
 from dedup.layers.near.members import find_members
@@ -102,6 +102,7 @@ class SemanticLayer(Layer):
 
     name = NAME
     table = Semantic
+    reads = ("buckets.max_bucket", "cluster.max_component", *CHOOSING)
     is_incremental = True
     settings: Semantic
     tokenizer: Tokenizer
