@@ -190,10 +190,10 @@ class Corpus:
         charged = pa.field("charged", pa.list_(pa.string()))
         schema = elected.schema.set(elected.schema.get_field_index("charged"), charged)
         pairs = [("left_id", "ascending"), ("right_id", "ascending")]
-        doc_ids, copies = find_repeated(np.array([row.doc_id for row in self.rows], np.int64))
+        doc_ids = np.array([row.doc_id for row in self.rows], np.int64)
         return SimpleNamespace(
             identical=identical,
-            repeated=pa.table({"doc_id": doc_ids, "copies": copies}),
+            repeated=pa.table({"doc_id": find_repeated(doc_ids)}),
             candidates=made["candidates"].sort_by(pairs),
             edges=found.edges.slice(0, counts.verified.rows).sort_by(pairs),
             near_misses=found.near_misses.sort_by(pairs),

@@ -39,7 +39,7 @@ class Expected:
         self.head = {doc_id: least[tuple(members) or doc_id] for doc_id, members in self.sets.items()}
         self.heads = sorted(doc_id for doc_id, members in self.sets.items() if members and self.head[doc_id] == doc_id)
         self.identical = sorted((one, head) for one, head in self.head.items() if one != head)
-        self.repeated = sorted((doc_id, count) for doc_id, count in self.copies.items() if count > 1)
+        self.repeated = sorted((doc_id,) for doc_id, count in self.copies.items() if count > 1)
         self._bucket()
         self._pair()
         below = {pair: j for pair, j in self.compared.items() if search.threshold - MARGIN <= j < search.threshold}
