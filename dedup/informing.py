@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 from dedup.display import hide_secrets, printable
 
-LOG = logging.getLogger("dedup")
+LOG = logging.getLogger("dedup.informing")
 LONGEST = 200
 """Most characters shown of a failure."""
 LOSS, NEAR_MISSES, RECALL = "the estimate of pairs lost", "the near misses", "the recall of labelled pairs"

@@ -197,7 +197,7 @@ def test_a_cause_is_one_line_without_secrets_told_once(caplog):
     [cause] = inform.left_out.values()
     assert cause.startswith("OSError: s3://bucket/\\x1bxxx")
     assert len(cause) == LONGEST
-    assert caplog.record_tuples == [("dedup", logging.WARNING, f"left out of the report: a plot ({cause})")]
+    assert caplog.record_tuples == [("dedup.informing", logging.WARNING, f"left out of the report: a plot ({cause})")]
 
 
 def test_an_interrupt_ends_what_only_informs():

@@ -429,6 +429,26 @@ def test_a_store_that_is_out_once_the_output_is_whole_fails_no_run(tmp_path, mon
     assert "temporary files remain" in caplog.text
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_a_signal_once_the_output_is_whole_says_what_it_leaves(tmp_path, monkeypatch, caplog, kind):
+    output = str(tmp_path / "out")
+
+    def stop(*_):
+        raise kind
+
+    with Workspace(Storage(), output) as workspace:
+        workspace.open(IDENTITY, overwrite=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(Workspace, "discard", stop)
+            with pytest.raises(kind):
+                workspace.publish({})
+    said = "is whole, but temporary files remain; repeat the command to remove them (interrupted)"
+    assert caplog.messages == [f"{output}: {said}"]
+    with Workspace(Storage(), output) as workspace, pytest.raises(FinishedError):
+        workspace.open(IDENTITY, overwrite=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.classic
 @pytest.mark.parametrize("step", ["publish", "discard"])
 def test_work_that_was_half_deleted_is_not_taken_up_again(enter, output, monkeypatch, step):

@@ -84,7 +84,7 @@ def test_a_terminal_closed_before_stops_the_job_which_goes_on(words, tmp_path):
 
 def test_a_signal_that_ends_spark_says_nothing_of_what_fails_by_it(monkeypatch, caplog):
     # It is set back at the end.
-    caplog.set_level(logging.INFO, "dedup")
+    caplog.set_level(logging.INFO, "dedup.informing")
     ended, handlers = threading.Event(), {}
 
     def end():

@@ -86,8 +86,8 @@ def stop_on_signals() -> list[signal.Signals]:
         context = pyspark and pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none
         if not context:
             raise SystemExit(128 + number)
-        # What asks Spark from now on fails, of which there is nothing to tell.
-        logging.getLogger("dedup").setLevel(logging.CRITICAL)
+        # Steps that ask Spark from now on fail, of which there is nothing to tell.
+        logging.getLogger("dedup.informing").setLevel(logging.CRITICAL)
         # This thread is amid a call to the JVM and cannot make another.
         threading.Thread(target=end, args=(context,), daemon=True).start()
 

@@ -337,10 +337,13 @@ class Workspace:
             self._delete(self._replaced)
             if self._before:
                 self._delete_versions()
-        except UNREACHABLE as error:
+        except (*UNREACHABLE, KeyboardInterrupt, SystemExit) as error:
+            why = str(error) if isinstance(error, Exception) else "interrupted"
             LOG.warning(
-                "%s: is whole, but temporary files remain; repeat the command to remove them (%s)", self.output, error
+                "%s: is whole, but temporary files remain; repeat the command to remove them (%s)", self.output, why
             )
+            if not isinstance(error, Exception):
+                raise
 
     def _publish_by_rename(self) -> None:
         if self.storage.exists(self.output):
