@@ -103,6 +103,23 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
+class Once(argparse.Action):
+    """Action of an option that cannot be repeated, as nobody would see that the last value alone counts."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401 - argparse's
+        option_string: str | None = None,
+    ) -> None:
+        """Take the value."""
+        del parser, option_string
+        if (before := getattr(namespace, self.dest, None)) is not None:
+            raise argparse.ArgumentError(self, f"must be given once (got {before!r} and {values!r})")
+        setattr(namespace, self.dest, values)
+
+
 def typed(rule: str, read: Callable[[str], Read]) -> Callable[[str], Read]:
     """Return a reader of an option's text that says the rule of a text that `read` refuses by a ValueError."""
 
@@ -159,8 +176,10 @@ def check_source(options: argparse.Namespace, config: Config) -> None:
 
 def add_settings(cli: argparse._ActionsContainer) -> None:
     """Let a command take settings."""
-    cli.add_argument("--config", metavar="FILE", default=None, help="settings, as in conf/dedup.toml")
-    cli.add_argument("--preset", metavar="NAME", default=None, help=f"named settings: {', '.join(list_presets())}")
+    cli.add_argument("--config", metavar="FILE", default=None, action=Once, help="settings, as in conf/dedup.toml")
+    cli.add_argument(
+        "--preset", metavar="NAME", default=None, action=Once, help=f"named settings: {', '.join(list_presets())}"
+    )
     cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
 
 

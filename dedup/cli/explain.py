@@ -29,6 +29,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     options = cli.parse_args(arguments)
     if options.other is not None and options.id is None:
         cli.error("argument --with: needs --id")
+    if options.full and options.id is None:
+        cli.error("argument --full: needs --id")
     return options
 
 

@@ -19,6 +19,8 @@ from dedup.files.systems import absolute, is_local, redact, resolve
 
 COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
 """Endings of compressed lines and texts, with pyarrow's names of the compressions."""
+OF_OUTPUTS = ("dedup.toml", "report.json")
+"""Files that the output of a run has beside its folders of rows."""
 ADVICE = r"; (mend them, or )?pass --[^;]*$"
 """Pattern of the end of an error that names options of --input alone."""
 UNREADABLE = ("snappy", "xz", "zip", "br")
@@ -190,6 +192,12 @@ def _guess(found: Sequence[_Found]) -> list[Format]:
     kinds = [each.name for each in formats]
     if len(formats) < len(found):
         unknown = found[guessed.index(None)]
+        if {each.name for each in found}.issuperset(OF_OUTPUTS):
+            told = " and ".join(OF_OUTPUTS)
+            raise StorageError(
+                f"--input {redact(unknown.given)}: must not be the output of a run (it has {told}); the rows that "
+                "stayed are in its folder kept"
+            )
         *names, last = FORMATS
         filtered = f"{_filter(found, guessed)} to leave it out, or " if formats else ""
         raise StorageError(

@@ -185,6 +185,13 @@ def test_names_that_collide_get_their_roots_in_front(tmp_path):
             ),
         ),
         (
+            ["output"],
+            (
+                "--input {0}/output: must not be the output of a run (it has dedup.toml and report.json); the rows "
+                "that stayed are in its folder kept"
+            ),
+        ),
+        (
             ["untold"],
             (
                 f"--input {{0}}/untold: its format cannot be guessed from 'LICENSE'; {FILTER}*.jsonl' to leave "
@@ -197,6 +204,7 @@ def test_names_that_collide_get_their_roots_in_front(tmp_path):
 def test_an_input_of_no_format_is_refused_by_name(tmp_path, inputs, message):
     place(tmp_path, "in/a.csv", "other/a.json", "odd/a.xlsx", "hidden/_a.csv", "mixed/a.CSV", "mixed/b.txt")
     place(tmp_path, "mixed/c.csv.gz", "mixed/d.jsonl", "untold/LICENSE", "untold/a.jsonl")
+    place(tmp_path, "output/dedup.toml", "output/report.json", "output/kept/a.jsonl")
     place(tmp_path, "packed/a.csv.xz")
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
 
