@@ -19,6 +19,9 @@ else is a fault of the program, shown with its traceback.
 import difflib
 from collections import abc
 
+NO_DOCUMENT = "--input: must hold at least one document (it has none)"
+"""Message about an input that is there, and empty."""
+
 
 class DedupError(Exception):
     """Base of all errors that this package raises on purpose."""
@@ -34,13 +37,6 @@ class SchemaError(DedupError):
 
 class DataError(DedupError):
     """The rows themselves break a rule, such as null or repeated ids or an empty input."""
-
-
-class NothingToSearchError(DataError):
-    """No document is there, or left, for a layer that needs one."""
-
-    def __init__(self) -> None:
-        super().__init__("--input: must hold at least one document (it has none)")
 
 
 class StorageError(DedupError):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.errors import ConfigError, DataError, NothingToSearchError, StorageError
+from dedup.errors import NO_DOCUMENT, ConfigError, DataError, StorageError
 from dedup.evaluate.corpus import SampledCorpus
 from dedup.evaluate.judgement import SettingResult, judge, list_sides
 from dedup.evaluate.pairs import find_alike
@@ -149,7 +149,7 @@ def _answer(corpus: SampledCorpus, question: EvaluationQuestion) -> dict[str, An
     else:
         labels, given, drawn = None, 0, corpus.draw(question.sample)
     if not drawn.num_rows:
-        raise NothingToSearchError
+        raise DataError(NO_DOCUMENT)
     seeds = assemble(drawn, config, size)
     sample, counts = bring_along(corpus, seeds, settings=settings, floor=floor)
     threshold = min(setting.threshold for setting in settings)

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, conform_rows
-from dedup.errors import NothingToSearchError
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.runs.span_offsets import move_back, unite_spans
-from dedup.layers.layer import Found
+from dedup.layers.layer import Found, NothingToSearchError
 from dedup.tables import arrow
 from dedup.tables.counts import Layered
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Work
-from dedup.errors import ConfigError
+from dedup.errors import NO_DOCUMENT, ConfigError, DataError
 from dedup.informing import Inform
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -71,6 +71,13 @@ class Found(Generic[Rows]):
     """CHANGED: parts of texts of earlier batches with which one search of all would do otherwise."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further part of report.json on the layer, as JSON has it."""
+
+
+class NothingToSearchError(DataError):
+    """No document is there, or left, for a layer that needs one."""
+
+    def __init__(self) -> None:
+        super().__init__(NO_DOCUMENT)
 
 
 class Fetch(Protocol[Rows]):

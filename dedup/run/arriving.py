@@ -9,12 +9,11 @@ import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows
 from dedup.engine.workers import count_cores
-from dedup.errors import NothingToSearchError
 from dedup.informing import BASELINE
 from dedup.layers import NEAR
 from dedup.layers.chain import Chain
 from dedup.layers.foreign import count_for_foreign
-from dedup.layers.layer import Layer
+from dedup.layers.layer import Layer, NothingToSearchError
 from dedup.layers.near.comparison import PAIRS
 from dedup.layers.near.layer import NearLayer
 from dedup.layers.near.signing import signatures

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from dedup.errors import ConfigError, NothingToSearchError, StorageError
+from dedup.errors import ConfigError, StorageError
 from dedup.files.storage import Storage
 from dedup.layers import NEAR
-from dedup.layers.layer import Context
+from dedup.layers.layer import Context, NothingToSearchError
 from dedup.layers.near.layer import NearLayer
 from dedup.report.matrix import to_page
 from dedup.run.apart import check_apart, check_outside

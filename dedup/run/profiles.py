@@ -8,9 +8,9 @@ from functools import partial
 import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Tally
-from dedup.errors import NothingToSearchError
 from dedup.files.profile_filter import Condition, ProfileFilter, number_profiles
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers.layer import NothingToSearchError
 from dedup.report.profiles import Profiled
 from dedup.run.layers import list_conditions, list_places
 from dedup.settings.contract import load_tokenizer

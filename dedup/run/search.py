@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from dedup.engine.engine import Engine, Rows, read_histogram
-from dedup.errors import NothingToSearchError
 from dedup.layers.chain import Chain
 from dedup.layers.foreign import count_for_foreign, drop_all, leave_foreign, list_foreign
-from dedup.layers.layer import Context, EarlierKeys, Found, Layer, Setup, Stages
+from dedup.layers.layer import Context, EarlierKeys, Found, Layer, NothingToSearchError, Setup, Stages
 from dedup.layers.near.labels import follow
 from dedup.output.row_decisions import Findings
 from dedup.report.profiles import unite

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from dedup.errors import DataError, NothingToSearchError, SchemaError, suggest
+from dedup.errors import NO_DOCUMENT, DataError, SchemaError, suggest
 from dedup.files.columns import OFFSET_LIMIT, SET_RULE, VECTOR_RULE, VECTOR_SETTING, Columns, gather, require_free
 from dedup.files.conversion import join_columns, to_text
 from dedup.files.digest import digest_object
@@ -75,7 +75,7 @@ class JsonlFormat(RecordFormat):
             names |= found
         if not names:
             if not any(map(_peek_lines, files)):
-                raise NothingToSearchError
+                raise DataError(NO_DOCUMENT)
             shown = "".join(f" in {redact(file.path)}" for file in files[:1])
             reasons = [explain_refusal(line) for file in files[:1] for line in _peek_lines(file)[:1]]
             reason = "none" if reasons in ([], [MALFORMED]) else reasons[0]

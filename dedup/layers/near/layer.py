@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Size, read_histogram
-from dedup.errors import NothingToSearchError
 from dedup.informing import LOSS, RECALL
 from dedup.kernels.sets import lsh
 from dedup.layers import NEAR
-from dedup.layers.layer import Found, Layer, Setup, Stages
+from dedup.layers.layer import Found, Layer, NothingToSearchError, Setup, Stages
 from dedup.layers.near import buckets, comparison, election, signing, templates
 from dedup.layers.near.labels import Labels
 from dedup.layers.near.members import compare_all, find_members, list_voters
