@@ -3,11 +3,14 @@
 import os
 import re
 import signal
+import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
@@ -157,3 +160,17 @@ def test_a_table_of_many_small_partitions_is_read_by_fewer_tasks(spark, partitio
     tasks = joined.select(F.spark_partition_id()).distinct().count()
     assert tasks == (WAVES * count_cores(spark) if left == "least" else left)
     assert joined.count() == 1_000
+
+
+def test_a_jvm_that_is_killed_as_it_starts_is_said_to_be(monkeypatch):
+    jvm = subprocess.Popen(["sleep", "60"])
+
+    def start(_):
+        jvm.kill()
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "SparkContext", SimpleNamespace(getOrCreate=start, _gateway=SimpleNamespace(proc=jvm)))
+        patch.setattr(session, "_silenced_stderr", nullcontext)
+        with pytest.raises(DedupError, match=r"^Spark was killed, .*, and repeat the command$"):
+            session._start(with_delta=False)

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from dedup import errors
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
 from dedup.files.systems import redact_text
-from dedup.run.session import read_end
+from dedup.run.session import KILLED, read_end
 
 SHOWN_LENGTH = 300
 """Most characters shown of a system's message."""
@@ -56,10 +56,7 @@ def _explain_end() -> DedupError | None:
     if end is None:
         return None
     if end.status == -signal.SIGKILL:
-        return DedupError(
-            "Spark was killed, as the kernel does where the machine's or the container's memory runs out; give it "
-            f"more, or spark.driver.memory less, and {AGAIN}"
-        )
+        return DedupError(f"{KILLED}, and {AGAIN}")
     is_full = end.status == OUT_OF_MEMORY or re.search(NO_MEMORY, end.said)
     return DedupError(EXHAUSTED) if is_full else None
 

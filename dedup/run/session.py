@@ -59,9 +59,20 @@ DELTA_SETTINGS = {
 }
 WORKERS = ("dedup", "ada_url", "numba", "numpy", "orjson", "pandas", "pyarrow", "scipy", "xxhash")
 """Packages that tasks import, besides Spark's own."""
+ENDED: dict[type, tuple[str, ...]] = {
+    SparkContext: ("_active_spark_context", "_gateway", "_jvm"),
+    SparkSession: ("_instantiatedSession", "_activeSession"),
+}
+"""Attributes by which PySpark knows the JVM of this process and its session."""
 LOGGER = "org.apache.spark"
 DYING_SECONDS = 5
 """Seconds given to an unresponsive JVM to end."""
+STARTING_SECONDS = 0.5
+"""Seconds for the same where it may live as well, as where it refuses a setting."""
+KILLED = (
+    "Spark was killed, as the kernel does where the machine's or the container's memory runs out; give it more, or "
+    "spark.driver.memory less"
+)
 
 _checked: set[str] = set()
 """Applications, and sessions of Spark Connect, whose workers were found to have the packages."""
@@ -130,9 +141,14 @@ def suit_session(spark: SparkSession, size: int) -> None:
 
 
 def close_session(spark: SparkSession) -> None:
-    """End the session, unless its JVM has died."""
-    with contextlib.suppress(Py4JError, OSError):
+    """End the session, also one whose JVM has died."""
+    try:
         spark.stop()
+    except (Py4JError, OSError):
+        # PySpark would ask that JVM for the next session of this process.
+        for kind, names in ENDED.items():
+            for name in names:
+                setattr(kind, name, None)
 
 
 def check_workers(spark: SparkSession) -> None:
@@ -204,11 +220,11 @@ def _silenced_log(spark: SparkSession) -> Iterator[None]:
             context.updateLoggers()
 
 
-def read_end() -> End | None:
+def read_end(patience: float = DYING_SECONDS) -> End | None:
     """Return the end of the JVM started by this process; None if it runs, or spark-submit started it."""
     process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only door to it
     try:
-        status = process.wait(DYING_SECONDS) if process else None
+        status = process.wait(patience) if process else None
     except TimeoutExpired:
         status = None
     return None if status is None else End(status, _read_said())
@@ -270,6 +286,9 @@ def _start(*, with_delta: bool) -> SparkSession:
             Thread(target=_fork_workers, args=(context,), name="forking", daemon=True).start()
             return SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
+        end = read_end(STARTING_SECONDS)
+        if end is not None and end.status == -signal.SIGKILL:
+            raise DedupError(f"{KILLED}, and repeat the command") from error
         java = _find_java()
         if java is not None and not _serves(java):
             raise DedupError(f"Spark did not start: {JAVA_NEEDED} (got Java {java})") from error

@@ -2,13 +2,14 @@
 
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.chaos.conftest import STAGED, STAGES, await_, finish, kill, read, start
+from tests.chaos.conftest import DEADLINE_SECONDS, STAGED, STAGES, await_, finish, kill, read, start
 
 
 def finished(output: Path) -> dict[str, int]:
@@ -71,6 +72,37 @@ def test_a_driver_ended_again_and_again_in_every_way_goes_on_where_it_was(corpus
     assert (status, said) == (0, "")
     assert read(output) == undisturbed
     assert leftovers(output) == set()
+
+
+AGAIN = """
+import sys, threading, time
+from pathlib import Path
+import psutil
+from dedup import deduplicate
+source, output = sys.argv[1:]
+def kill():
+    while not Path(f"{output}.partial/stages/near_identical.json").exists():
+        time.sleep(0.02)
+    [jvm] = [child for child in psutil.Process().children() if child.name() == "java"]
+    jvm.kill()
+threading.Thread(target=kill, daemon=True).start()
+for _ in range(2):
+    try:
+        deduplicate(source, output, id_column="doc_id", engine="spark", settings={"driver.search_bytes": 0})
+    except Exception as error:
+        print(error)
+"""
+
+
+@pytest.mark.full
+def test_a_process_whose_spark_was_killed_starts_another(corpus, undisturbed, tmp_path):
+    command = [sys.executable, "-c", AGAIN, str(corpus), str(tmp_path / "out")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=DEADLINE_SECONDS)
+
+    assert done.stdout.startswith("Spark was killed")
+    assert done.stdout.count("\n") == 1
+    assert read(tmp_path / "out") == undisturbed
+    assert leftovers(tmp_path / "out") == set()
 
 
 @pytest.mark.full
