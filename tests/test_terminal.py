@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 import time
+import warnings
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
@@ -88,6 +89,7 @@ def test_a_signal_that_ends_spark_says_nothing_of_what_fails_by_it(monkeypatch, 
     ended, handlers = threading.Event(), {}
 
     def end():
+        warnings.warn("Unable to cleanly shutdown Spark JVM process.", RuntimeWarning, stacklevel=1)
         ended.set()
         raise FileNotFoundError("its socket is gone")
 
@@ -102,12 +104,13 @@ def test_a_signal_that_ends_spark_says_nothing_of_what_fails_by_it(monkeypatch, 
 
     stopped = stop_on_signals()
     before = set(threading.enumerate())
-    handlers[signal.SIGTERM](signal.SIGTERM, None)
-    for thread in set(threading.enumerate()) - before:
-        thread.join(10)
-    Inform()("the near misses", context.stop)
+    with warnings.catch_warnings(record=True) as warned:
+        handlers[signal.SIGTERM](signal.SIGTERM, None)
+        for thread in set(threading.enumerate()) - before:
+            thread.join(10)
+        Inform()("the near misses", context.stop)
 
-    assert (stopped, ended.wait(10), told, caplog.messages) == ([signal.SIGTERM], True, [], [])
+    assert (stopped, ended.wait(10), told, caplog.messages, warned) == ([signal.SIGTERM], True, [], [], [])
 
 
 def test_a_run_that_is_cut_short_says_what_the_same_command_does(tmp_path, capsys):

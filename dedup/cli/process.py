@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
@@ -88,6 +89,8 @@ def stop_on_signals() -> list[signal.Signals]:
             raise SystemExit(128 + number)
         # Steps that ask Spark from now on fail, of which there is nothing to tell.
         logging.getLogger("dedup.informing").setLevel(logging.CRITICAL)
+        # PySpark warns of a JVM that has ended by itself, as where it got the signal too.
+        warnings.simplefilter("ignore", RuntimeWarning)
         # This thread is amid a call to the JVM and cannot make another.
         threading.Thread(target=end, args=(context,), daemon=True).start()
 
