@@ -236,7 +236,7 @@ ANSWERS = {
     "store": "store history store",
     "compare": "compare --against store --against in.jsonl --id-column id",
     "overlap": "overlap out store",
-    "erase": "erase store --where batch=b",
+    "erase": "erase store --where source=b",
     "lookup": "lookup store --input in.jsonl",
     "help": "--help",
     "version": "--version",

@@ -168,4 +168,4 @@ def literal(value: object) -> str:
     """Return a value as a TOML literal, or as readable text when a field could not hold it."""
     # JSON's strings, numbers and booleans are TOML's, except that TOML also escapes DEL and that JSON would escape
     # characters beyond U+FFFF as surrogate pairs, which ensure_ascii=False avoids.
-    return json.dumps(value, ensure_ascii=False, default=repr).replace("\x7f", "\\u007f")
+    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
