@@ -528,9 +528,13 @@ def test_an_input_that_changes_while_it_is_read_is_not_published(spark, tmp_path
     [
         ("java.io.IOException: No space left on device", StorageError, "no space is left"),
         ("java.lang.OutOfMemoryError: Java heap space", DedupError, "ran out of memory"),
-        (f"java.nio.file.NoSuchFileException: /tmp/blockmgr-{UNIQUE}/24", StorageError, "spark.local.dir: must keep"),
         (
-            f"java.io.FileNotFoundException: /tmp/spark-{UNIQUE}/blockmgr-{UNIQUE}/0c/a.index (No such file)",
+            f"java.nio.file.NoSuchFileException: /scratch/blockmgr-{UNIQUE}/24",
+            StorageError,
+            "spark.local.dir: must keep",
+        ),
+        (
+            f"java.io.FileNotFoundException: /scratch/spark-{UNIQUE}/blockmgr-{UNIQUE}/0c/a.index (No such file)",
             StorageError,
             "spark.local.dir: must keep",
         ),

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.errors import SchemaError
+from dedup.files.compression import compress
 from dedup.files.delete_spans import Cuts, Spans, delete_from_rows
 from dedup.files.formats.columnar import take_rows
-from dedup.files.formats.format import NO_ROWS, FileCounts, FilePart, Format, Rows, Write, compress
+from dedup.files.formats.format import NO_ROWS, FileCounts, FilePart, Format, Rows, Write
 from dedup.files.listing import COMPRESSIONS
 from dedup.files.source import FileSource
 from dedup.files.splits import Split

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import SchemaError
+from dedup.files.compression import compress
 from dedup.files.formats import load_format
-from dedup.files.formats.format import compress
 from dedup.files.listing import list_files
 from dedup.files.repack import common_schema, group, repack, write_ids
 from dedup.files.source import open_source

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError
 from dedup.files.columns import Columns, check, is_text, select_documents
+from dedup.files.compression import Stream, open_bytes
 from dedup.files.conversion import cast_views, decode, to_text
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import records
@@ -26,10 +27,8 @@ from dedup.files.formats.format import (
     Query,
     Rejected,
     Rows,
-    Stream,
     Write,
     damaged,
-    open_bytes,
 )
 from dedup.files.formats.records import (
     BOM,

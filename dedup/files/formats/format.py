@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from gzip import GzipFile
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError, StorageError
-from dedup.files.bzip2 import Bzip2Stream
 from dedup.files.columns import Columns, check, require_type
 from dedup.files.delete_spans import Spans
 from dedup.files.storage import OutputFile, Storage
@@ -33,8 +31,6 @@ NO_ROWS: Rows = np.empty(0, np.int64)
 SAMPLED_FILES = 16
 UNPACKED = 4
 """Bytes of text per byte of a compressed file, where nothing tells better."""
-GZIP_LEVEL = 6
-"""Level of the program gzip; pyarrow's, the highest, takes twice its time for half a percent of text."""
 DOCUMENT_BYTES = 500
 """Assumed bytes of a document where nothing tells better; short, so that the guessed number is rather too large."""
 KEPT, COUNT = "dedup_kept", "dedup_count"
@@ -164,13 +160,6 @@ class Guess:
 
     documents: int
     text_bytes: int
-
-
-class Stream(Protocol):
-    """Source of bytes."""
-
-    def read(self, size: int, /) -> bytes:
-        """Read a limited number of bytes; none at the end."""
 
 
 @dataclass(frozen=True)
@@ -416,33 +405,3 @@ def refused(file: InputFile) -> Iterator[None]:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         rule = f"must be whole, with columns that an Arrow dataset takes ({find_reason(error)})"
         raise StorageError(f"{redact(file.path)}: {rule}; read the files one by one") from error
-
-
-@contextmanager
-def open_bytes(file: InputFile, begin: int = 0) -> Iterator[Stream]:
-    """Open a file of lines or text, decompressed; only uncompressed files can be opened from a later byte.
-
-    Raises
-    ------
-    EOFError
-        When a compressed file has no bytes, as a transfer that failed leaves it: one of no rows has some.
-    """
-    if file.compression and not file.size:
-        raise EOFError(f"it has no bytes, which is not {file.compression}")
-    with Storage().open(file.path) as stream:
-        if file.compression is None:
-            stream.seek(begin)
-            yield stream
-        elif file.compression == "bz2":
-            yield Bzip2Stream(stream)
-        else:
-            with pa.CompressedInputStream(stream, file.compression) as plain:
-                yield plain
-
-
-def compress(stream: OutputFile, compression: str | None) -> OutputFile:
-    """Return a stream that compresses what is written to another."""
-    if compression == "gzip":
-        # Without a time, so that the same rows are the same bytes.
-        return cast("OutputFile", GzipFile("", "wb", GZIP_LEVEL, stream, mtime=0))
-    return stream if compression is None else pa.CompressedOutputStream(stream, compression)

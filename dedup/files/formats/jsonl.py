@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dedup.errors import NO_DOCUMENT, DataError, SchemaError, suggest
 from dedup.files.columns import OFFSET_LIMIT, SET_RULE, VECTOR_RULE, VECTOR_SETTING, Columns, gather, require_free
+from dedup.files.compression import Stream, open_bytes
 from dedup.files.conversion import join_columns, to_text
 from dedup.files.digest import digest_object
 from dedup.files.formats import records
@@ -27,10 +28,8 @@ from dedup.files.formats.format import (
     Query,
     Rejected,
     Rows,
-    Stream,
     Write,
     damaged,
-    open_bytes,
 )
 from dedup.files.formats.json_line import (
     MALFORMED,

@@ -12,20 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dedup.errors import DataError
-from dedup.files.formats.format import (
-    Edits,
-    FileCounts,
-    Guess,
-    InputFile,
-    Mark,
-    Rejected,
-    RowFormat,
-    Rows,
-    Stream,
-    compress,
-    damaged,
-    open_bytes,
-)
+from dedup.files.compression import Stream, compress, open_bytes
+from dedup.files.formats.format import Edits, FileCounts, Guess, InputFile, Mark, Rejected, RowFormat, Rows, damaged
 from dedup.files.storage import OutputFile
 from dedup.files.systems import redact
 

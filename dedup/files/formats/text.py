@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from dedup.errors import SchemaError
 from dedup.files.columns import Columns, check, gather
+from dedup.files.compression import compress, open_bytes
 from dedup.files.conversion import to_text
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats.format import (
@@ -22,9 +23,7 @@ from dedup.files.formats.format import (
     NumberedRows,
     Query,
     Rows,
-    compress,
     damaged,
-    open_bytes,
 )
 from dedup.files.storage import Storage
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dedup import deduplicate
 from dedup.errors import DataError
-from dedup.files import bzip2
+from dedup.files import compression
 from tests.strategies import runs
 
 EMPTY = bz2.compress(b"")
@@ -24,8 +24,8 @@ EMPTY = bz2.compress(b"")
 )
 def test_streams_are_read_as_one_whichever_are_empty(parts, sizes, read):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bzip2, "READ_BYTES", read)
-        stream = bzip2.Bzip2Stream(pa.BufferReader(b"".join(map(bz2.compress, parts))))
+        patch.setattr(compression, "READ_BYTES", read)
+        stream = compression.Bzip2Stream(pa.BufferReader(b"".join(map(bz2.compress, parts))))
         found = [*iter(lambda: stream.read(sizes), b"")]
 
     assert b"".join(found) == b"".join(parts)
