@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     from dedup.stores import Store  # noqa: PLC0415
 
     storage, store = Storage(), Store(options.store, options.key_file)
-    # A receipt is the only proof of what was erased.
+    # A receipt is the only proof of what was erased, and is printed where it cannot be written.
     if options.receipt and storage.exists(absolute(options.receipt)):
         raise StorageError(f"--receipt {options.receipt}: must not exist yet (it does), as a receipt is never replaced")
     receipt = store.erase(
@@ -86,8 +86,12 @@ def main(arguments: Sequence[str]) -> int:
     # A call that finds nothing to erase leaves the number as it was.
     path = options.receipt or f"{options.store.rstrip('/')}.erased-{receipt['state_after']}.json"
     content, begin, numbers = json.dumps(receipt, indent=1) + "\n", path.removesuffix(".json"), count(2)
-    while not storage.create_text(absolute(path), content):
-        path = f"{begin}-{next(numbers)}.json"
+    try:
+        while not storage.create_text(absolute(path), content):
+            path = f"{begin}-{next(numbers)}.json"
+    except StorageError:
+        print(content, end="")
+        raise
     if options.json:
         print(json.dumps(receipt))
         return 0

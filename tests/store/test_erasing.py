@@ -221,6 +221,17 @@ def test_a_receipt_is_kept_by_a_call_that_finds_nothing_more(filled, capsys):
     assert len({*told}) == 3
 
 
+def test_a_receipt_that_cannot_be_written_is_printed(filled, capsys):
+    folder, rows, store = filled
+    (folder / "gone.txt").write_text(f"{rows[4]['id']}\n")
+    receipt = f"{folder}/gone.txt/receipt.json"
+    assert cli.main([str(store.path), "--ids", f"{folder}/gone.txt", "--receipt", receipt]) == 2
+
+    told = capsys.readouterr()
+    assert json.loads(told.out)["documents"] == 1
+    assert receipt in told.err
+
+
 def test_a_receipt_tells_a_change_and_names_nobody(filled, capsys):
     folder, rows, store = filled
     key = folder / "key"
