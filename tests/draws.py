@@ -49,7 +49,7 @@ NAMED = ("quiz.jsonl", "pairs.jsonl", "key")
 """Files that settings name."""
 PIECES = (
     *("dedup.run.opening.SPLIT_BYTES", "dedup.run.opening.LEAST_SPLIT_BYTES"),
-    *("dedup.run.pipeline.SPLIT_BYTES", "dedup.files.formats.records.BLOCK_BYTES"),
+    *("dedup.run.spark_input.SPLIT_BYTES", "dedup.files.formats.records.BLOCK_BYTES"),
 )
 FAULTS = ("must add up to", "must be the", "did the input change", "must not change")
 """Parts of messages that here tell of a fault of the program."""

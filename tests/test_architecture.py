@@ -251,6 +251,10 @@ def test_no_modules_import_each_other_in_a_circle():
     assert find_circle(link_modules()) == []
 
 
+def test_no_module_imports_thirty_others():
+    assert {path: len(links) for path, links in link_modules().items() if len(links) >= 30} == {}
+
+
 def list_repeated(names):
     return {name: count for name, count in Counter(names).items() if count > 1}
 

@@ -18,8 +18,9 @@ from dedup.engine.exchange import WAVES
 from dedup.engine.sessions import LARGE_TYPES, count_cores, suited
 from dedup.errors import DedupError
 from dedup.run import session, shortcuts
-from dedup.run.pipeline import SPLIT_BYTES, join_partitions
+from dedup.run.opening import SPLIT_BYTES
 from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _fork_workers, _has_package, read_conf, suit_session
+from dedup.run.spark_input import join_partitions
 from tests.engine.tables import settings
 
 CONFS = sorted((ROOT / "conf").glob("*.conf"))
