@@ -79,6 +79,7 @@ def test_a_short_name_wins_over_what_is_set_and_is_checked_as_its_setting():
         (["run", *CORPUS, "--zzz"], "unknown option --zzz (dedup run --help tells more)"),
         (["run", "a.jsonl", "--output", "b"], "no option takes 'a.jsonl'; did you mean --input a.jsonl?"),
         (["run", "--input", "a", "--output", "b", "c"], "no option takes 'c'; did you mean --input c?"),
+        (["run", *CORPUS, "-q"], "no option takes '-q' (dedup run --help"),
         (["run", *CORPUS, "--layers", "exact", "near"], "no option takes 'near'; did you mean --layers exact,near?"),
         (["run", *CORPUS, "--set", "lsh.bands", "30"], "no option takes '30'; did you mean --set lsh.bands=30?"),
         (["compare", "--against", "a", "b"], "no option takes 'b'; did you mean --against b?"),

@@ -74,7 +74,7 @@ class Parser(argparse.ArgumentParser):
         """Refuse a word that belongs to no option."""
         option, value = ["", "", *words][words.index(word) :][:2]
         takers = [each for each in ("--input", "--against", "--sample") if each in self._option_string_actions]
-        meant = f"{takers[0]} {word}" if takers else ""
+        meant = f"{takers[0]} {word}" if takers and not word.startswith("-") else ""
         if option in {"--layers", "--without"}:
             meant = f"{option} {value},{word}"
         elif option == "--set" and "=" not in value:

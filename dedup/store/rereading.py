@@ -43,9 +43,11 @@ def load_contract(state: State, where: str, *, key_file: str = "") -> Tokenizer:
     Raises
     ------
     ConfigError
-        When the key, or Unicode's data, are others than the store's.
+        When the key, or Unicode's data, are others than the store's, or the store has no key.
     """
     held = HashSpec(**state.spec)
+    if key_file and not held.key:
+        raise ConfigError(f"--key-file must be left out, as the hashes of {where} have no key (got {key_file})")
     files = {name: state.settings.get(name, "") for name in (KEY_FILE, TOKENIZER_FILE)}
     files |= {KEY_FILE: key_file} if key_file else {}
     config = load_config(settings=_to_settings(held, files))

@@ -195,6 +195,11 @@ def test_the_command_says_what_is_wrong_in_one_line(tables, tmp_path, capsys):
     assert "must be a store" in capsys.readouterr().err
 
 
+def test_a_key_for_a_store_without_one_is_refused(tables):
+    with pytest.raises(ConfigError, match=r"^--key-file must be left out, .*/store have no key \(got mine\)"):
+        dedup.lookup(tables.path, TEXTS, key_file="mine")
+
+
 def test_a_store_of_another_unicode_or_key_is_refused(tables, monkeypatch):
     monkeypatch.setattr("dedup.settings.hashspec.unicodedata.unidata_version", "1.0")
     with pytest.raises(ConfigError, match="unicode must be"):
