@@ -826,6 +826,14 @@ MUTATIONS = (
         ("layers/test_semantic.py",),
     ),
     Mutation(
+        "copies-in-crowds",
+        "Of copies of a text and a vector one stays, whichever pairs the cap leaves out.",
+        "layers/semantic/semantic.py",
+        "digests if dropped else None",
+        "None",
+        ("layers/test_semantic.py::test_of_many_copies_one_stays_whichever_the_order_puts_first",),
+    ),
+    Mutation(
         "clearly-nearer",
         "An edge falls to a neighbour that contradicts it, unless that is clearly farther.",
         "layers/semantic/verification.py",

@@ -14,6 +14,7 @@ from dedup.cli import explain as explain_cli
 from dedup.errors import ConfigError, DataError, SchemaError
 from dedup.informing import Inform
 from dedup.kernels.election import ElectionPolicy
+from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.text.facts import are_exchanged, read_facts
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.near.election import Election
@@ -196,8 +197,25 @@ def test_many_copies_of_a_vector_are_no_square_of_edges():
 
     found = make_layer(most=5).find(TinyEngine(documents, size=100, vectors=[[1.0, 2.0]] * 60))
 
-    assert found.cosines.num_rows == sum(min(5, 59 - place) for place in range(60))
-    assert found.details["uncompared"] == {"pairs_at_most": 60 * 59 // 2 - found.cosines.num_rows}
+    pairs = sum(min(5, 59 - place) for place in range(60))
+    assert found.details["edges"] == pairs
+    # Those of the first are told as well, for which all others go.
+    assert found.cosines.num_rows == pairs + 59 - 5
+    assert found.details["uncompared"] == {"pairs_at_most": 60 * 59 // 2 - pairs}
+
+
+def test_of_many_copies_one_stays_whichever_the_order_puts_first():
+    # Nearly all that those of the second text are compared with differ from them.
+    documents = [(f"{number:02}", "not to be" if number % 20 == 1 else "to be") for number in range(60)]
+
+    found = make_layer(most=5).find(TinyEngine(documents, pa.string(), size=100, vectors=[[1.0, 2.0]] * 60))
+
+    gone = {row["id"]: row["representative_id"] for row in found.removals.to_pylist()}
+    assert gone == {f"{number:02}": "01" if number % 20 == 1 else "00" for number in range(2, 60)}
+    told = {frozenset((row["left_id"], row["right_id"])): row["cosine"] for row in found.cosines.to_pylist()}
+    named = [name for name, _ in documents]
+    doc_ids = dict(zip(named, to_doc_ids(pa.array(named)).tolist(), strict=True))
+    assert {told[frozenset((doc_ids[one], doc_ids[other]))] for one, other in gone.items()} == {1.0}
 
 
 def test_copies_of_two_texts_are_held_against_each_other_once(monkeypatch):

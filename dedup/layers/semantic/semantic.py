@@ -13,11 +13,10 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Size, conform_rows, once, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Size, once, read_histogram
 from dedup.errors import ConfigError
 from dedup.files.columns import VECTOR_SETTING
 from dedup.informing import Inform
-from dedup.kernels.election import RANKED
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -27,11 +26,10 @@ from dedup.kernels.vectors.products import VALUE_BYTES, least_product
 from dedup.layers.layer import CHOOSING, EarlierKeys, Found, Layer, Setup, to_edges
 from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.election import Election
-from dedup.layers.near.members import find_members
 from dedup.layers.near.search import Search
-from dedup.layers.near.tables import Connection
 from dedup.layers.semantic import stored, vectors
 from dedup.layers.semantic.cells import PAIRS, VECTOR_BYTES, Neighbourhood, Reach, choose_cells, find_candidates, probe
+from dedup.layers.semantic.electing import elect
 from dedup.layers.semantic.encoding import CORPUS, SETTING, choose_encoder, load_function
 from dedup.layers.semantic.judging import (
     SampledPairs,
@@ -44,6 +42,7 @@ from dedup.layers.semantic.judging import (
 )
 from dedup.layers.semantic.stored import Earlier
 from dedup.layers.semantic.verification import (
+    DIGESTS,
     GUARDS,
     Guards,
     disagree,
@@ -56,7 +55,6 @@ from dedup.settings.keeping import FIRST_COME
 from dedup.settings.options import Config
 from dedup.settings.rules import Limit, Range, Table, Texts
 from dedup.tables import arrow
-from dedup.tables.counts import Elected
 
 NAME = KIND = "semantic"
 SAMPLE, FORECAST = "the pairs near the threshold", "the forecast of duplicates"
@@ -295,7 +293,15 @@ class SemanticLayer(Layer):
         told = engine.tally(compared)
         settled = settle(engine, compared, told["rows"])
         edges = settled if earlier is None else earlier.leave(engine, settled, documents)
-        removals, kept, elected = self._elect(engine, listed, edges, threshold.cosine, has_earlier=earlier is not None)
+        digests = engine.select(read, *DIGESTS)
+        if earlier is not None:
+            digests = engine.join(digests, earlier.gone, "doc_id", how="anti")
+        setting = self._set_election(threshold.cosine, has_earlier=earlier is not None)
+        decided, edges, elected = elect(engine, setting, listed, edges, digests if dropped else None)
+        schema = arrow.removals(engine.id_type)
+        removals, kept = (
+            engine.map(decided, partial(_to_removals, schema=schema, kept=kept), schema) for kept in (False, True)
+        )
         if earlier is not None:
             removals, kept = (engine.join(rows, documents, "doc_id", how="semi") for rows in (removals, kept))
         details = {
@@ -320,26 +326,10 @@ class SemanticLayer(Layer):
             details=details,
         )
 
-    def _elect(
-        self, engine: Engine[Rows], documents: Rows, edges: Rows, threshold: float, *, has_earlier: bool
-    ) -> tuple[Rows, Rows, Elected]:
-        """Return REMOVALS, what stays for others in their form, and what the election has counted."""
-        links = engine.select(edges, "left_id", "right_id")
-        components = engine.connect("components", links, engine.measure(edges)["rows"])
+    def _set_election(self, threshold: float, *, has_earlier: bool) -> Election:
+        """Return the election by a threshold, in which earlier documents come first, if there are any."""
         rules = (FIRST_COME, *self.election.rules) if has_earlier else self.election.rules
-        members, elected = find_members(
-            engine,
-            replace(self.election, rules=rules, policy=self.election.policy._replace(threshold=threshold)),
-            _list_voters(engine, documents, components),
-            Connection(edges, engine.parallelise("no_near_misses", arrow.EDGES.empty_table()), components),
-            partial(_answer, engine=engine),
-            has_sources=False,
-        )
-        schema, chosen = arrow.removals(engine.id_type), engine.select(members, *election.DECIDED)
-        removals, kept = (
-            engine.map(chosen, partial(_to_removals, schema=schema, kept=kept), schema) for kept in (False, True)
-        )
-        return removals, kept, elected
+        return replace(self.election, rules=rules, policy=self.election.policy._replace(threshold=threshold))
 
     def _tell_edges(self, told: Mapping[str, Any], edges: int) -> dict[str, Any]:
         """Return what the report says of pairs, given the tally of their comparison."""
@@ -363,12 +353,6 @@ class SemanticLayer(Layer):
         return {"curve": tell_curve(judged), "pairs_near_the_threshold": shown}
 
 
-def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows]) -> Rows:
-    """Return EDGES of pairs that an election asks for: see `members.Answer`; one that is no edge stays none."""
-    del count
-    return conform_rows(engine, asked, arrow.EDGES, name=name, jaccard=0.0)
-
-
 def _take_vectors(engine: Engine[Rows], documents: Rows) -> Rows:
     return engine.drop_null(engine.select(documents, *vectors.VECTORS.names), "values")
 
@@ -377,13 +361,6 @@ def _forecast(sizes: Mapping[int, int], count: int) -> list[dict[str, float]]:
     """Return how many documents are to go of parts of the corpus, and of twice it."""
     told = zip(SHARES, forecast(sizes, count), strict=True)
     return [{"share": share, "documents": share * count, "duplicates": round(gone, 1)} for share, gone in told]
-
-
-def _list_voters(engine: Engine[Rows], documents: Rows, components: Rows) -> Rows:
-    """Return the documents that have edges, as an election looks at them: each is a set of its own, of one size."""
-    schema = election.voters(engine.id_type)
-    joined = engine.join(engine.select(documents, "doc_id", "source", *RANKED, set_id="doc_id"), components, "doc_id")
-    return conform_rows(engine, joined, schema, size=1)
 
 
 def _to_removals(batches: Batches, *, schema: pa.Schema, kept: bool) -> Batches:

@@ -7,9 +7,11 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally, once
 from dedup.kernels import Bytes, Flags, Floats, Hashes, Integers
+from dedup.kernels.digests import digest_each
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.sets.jaccard import bin_similarities
@@ -27,7 +29,7 @@ from dedup.kernels.text.facts import (
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors.products import Matrix, find_cosines, to_matrix
 from dedup.layers.layer import Fetch
-from dedup.layers.near import comparison, templates
+from dedup.layers.near import buckets, comparison, templates
 from dedup.layers.semantic.vectors import VECTORS
 from dedup.tables import arrow
 
@@ -36,9 +38,19 @@ OVERLAP = "overlap"
 PARTED = 4.0
 """Distance that a guard puts between two vectors: a cosine less that is below every other."""
 HASHED = ("names", "openers", "tokens")
-READ = pa.schema([*VECTORS, *((name, pa.binary()) for name in ("facts", *HASHED)), ("begin", pa.large_string())])
-"""Documents of candidates: the vector, digests of the facts of the text, hashes of its names and tokens, its begin."""
-COMPARED = READ.names[:-1]
+DIGESTS = buckets.DIGESTS.names
+"""Columns of a document that tell its text and vector."""
+COMPARED = (*VECTORS.names, "facts", *HASHED)
+READ = pa.schema(
+    [
+        *VECTORS,
+        *((name, pa.binary()) for name in ("facts", *HASHED)),
+        ("begin", pa.large_string()),
+        *((name, pa.int64()) for name in DIGESTS if name != "doc_id"),
+    ]
+)
+"""Documents of candidates: the vector, digests of the facts of the text, hashes of its names and tokens, its begin, and
+the digest of text and vector."""
 BEGIN_CHARACTERS = 200
 
 SEEN = arrow.integers("doc_id", "other_id", "farness", "role")
@@ -132,7 +144,18 @@ def _read(batches: Batches, *, tokenizer: Tokenizer) -> Batches:
         facts = [pa.array(each, pa.binary()) for each in zip(*map(digest_facts, texts), strict=True)]
         tokens = blocks.lists(*tokenizer.hash(batch["text"]))
         begins = pa.array([text[:BEGIN_CHARACTERS] for text in texts], pa.large_string())
-        yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["values"], *facts, tokens, begins], schema=READ)
+        columns = [batch["doc_id"], batch["values"], *facts, tokens, begins, *_digest(batch)]
+        yield pa.RecordBatch.from_arrays(columns, schema=READ)
+
+
+def _digest(batch: pa.RecordBatch) -> list[pa.Array]:
+    """Return the halves of the digest of each document's text and vector."""
+    texts = pc.fill_null(batch["text"].cast(pa.large_binary()), b"")
+    # Vectors are of one length, so that both are known from what they make together.
+    whole = pc.binary_join_element_wise(
+        texts, batch["values"].cast(pa.large_binary()), pa.scalar(b"", pa.large_binary())
+    )
+    return [pa.array(half.copy()) for half in digest_each(whole).T]
 
 
 def verify(threshold: float, guards: Guards, *, every: bool = False) -> Comparison[ReadDocuments]:
