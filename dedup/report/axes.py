@@ -1,4 +1,4 @@
-"""Axes of each plot in the report.
+"""Axes of each plot: those of `plots.TITLES` by their names, for a report and what an earlier one has `plotted`.
 
 What colour tells is told by line styles, markers, hatches and words too. An earlier run is a dotted line.
 """
@@ -16,6 +16,7 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
 
 from dedup.kernels.curve import probability
 from dedup.kernels.sets.jaccard import BINS
+from dedup.report.details import find_curve
 
 BLUE, ORANGE = "#1f78c8", "#d1600a"
 """Colours that the colour-blind can tell apart and that are legible on white and on black."""
@@ -28,14 +29,16 @@ _COUNT = EngFormatter(sep="")
 """Formatter of counts: 1, 10, 100, 1k, as wide at a billion as at a hundred."""
 
 
-def plot_removals(axes: Axes, counts: Sequence[int], threshold: float, earlier: Sequence[int] | None) -> None:
+def plot_removals(axes: Axes, report: Mapping[str, Any], earlier: Mapping[str, Any]) -> None:
     """Plot removed documents by similarity; bins below the threshold, joined through others, are hatched."""
+    counts, before = report["removal_similarities"], earlier.get("removal_similarities", ())
+    threshold = report["settings"]["threshold"]
     chained, direct = _divide(counts, threshold, None)
-    first = _first([*map(sum, zip(counts, earlier or counts, strict=True))], threshold)
+    first = _first([*map(sum, zip(counts, before or counts, strict=True))], threshold)
     names = f"through others: {sum(chained):,}", f"directly: {sum(direct):,}"
-    _plot_bins(axes, (chained, direct), names, first=first, earlier=earlier)
+    _plot_bins(axes, (chained, direct), names, first=first, earlier=before)
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
-    most = max([*counts, *(earlier or ())])
+    most = max([*counts, *before])
     if most <= FEW:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(ylim=(0, 1.08 * most))
@@ -48,13 +51,11 @@ def plot_removals(axes: Axes, counts: Sequence[int], threshold: float, earlier: 
     axes.set(xlabel="similarity to the document kept", ylabel="documents removed")
 
 
-def plot_dial(
-    axes: Axes, dial: Sequence[Mapping[str, Any]], threshold: float, earlier: Sequence[Sequence[float]] | None
-) -> None:
+def plot_dial(axes: Axes, report: Mapping[str, Any], earlier: Mapping[str, Any]) -> None:
     """Plot removed documents over the threshold; lower bounds are hollow points on a dashed line."""
-    points = [
-        (point["threshold"], point["removed"], point["is_least"]) for point in dial if point["removed"] is not None
-    ]
+    threshold, before = report["settings"]["threshold"], earlier.get("dial", ())
+    known = [point for point in report["dial"] if point["removed"] is not None]
+    points = [(point["threshold"], point["removed"], point["is_least"]) for point in known]
     styles: dict[bool, Any] = {
         True: {"linestyle": "--", "markerfacecolor": "none", "label": "at least"},
         False: {"linestyle": "-", "label": "removed"},
@@ -64,26 +65,23 @@ def plot_dial(
         shown = [(x, y) for x, y, least in points if least == is_least or (is_least and x == threshold)]
         if len(shown) > is_least:
             axes.plot(*zip(*shown, strict=True), color=BLUE, marker="o", linewidth=1, **style)
-    if earlier:
-        axes.plot(*zip(*earlier, strict=True), label="earlier run", **GHOST)
-    most = max([1, *(y for _, y, _ in points)])
+    if before:
+        axes.plot(*zip(*before, strict=True), label="earlier run", **GHOST)
+    most = max([1, *(y for _, y, _ in points), *(y for _, y in before)])
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
     axes.yaxis.set_major_formatter(_COUNT)
-    axes.set(
-        ylim=(0, 1.1 * max([most, *(y for _, y in earlier or ())])), xlabel="threshold", ylabel="documents removed"
-    )
+    axes.set(ylim=(0, 1.1 * most), xlabel="threshold", ylabel="documents removed")
     axes.legend(loc="lower left")
 
 
-def plot_curve(axes: Axes, settings: Mapping[str, Any], earlier: Sequence[float] | None) -> None:
+def plot_curve(axes: Axes, report: Mapping[str, Any], earlier: Mapping[str, Any]) -> None:
     """Plot the S-curve and the threshold."""
-    threshold, lsh = settings["threshold"], settings["lsh"]
-    similarities = np.linspace(0, 1, 101)
+    lsh, before, similarities = report["settings"]["lsh"], earlier.get("banding"), np.linspace(0, 1, 101)
     chances = [probability(each, lsh["bands"], lsh["rows"]) for each in similarities]
     axes.plot(similarities, chances, color=BLUE, label=f"{lsh['bands']} bands of {lsh['rows']} rows")
-    if earlier:
-        axes.plot(similarities, [probability(each, *earlier) for each in similarities], label="earlier run", **GHOST)
-    _frame_chances(axes, threshold)
+    if before:
+        axes.plot(similarities, [probability(each, *before) for each in similarities], label="earlier run", **GHOST)
+    _frame_chances(axes, report["settings"]["threshold"])
 
 
 def _frame_chances(axes: Axes, threshold: float) -> None:
@@ -94,9 +92,10 @@ def _frame_chances(axes: Axes, threshold: float) -> None:
     axes.set(xlim=(0, 1), ylim=(0, 1.04), xlabel="Jaccard similarity", ylabel="probability to be compared")
 
 
-def plot_labels(axes: Axes, measured: Sequence[Mapping[str, float]], threshold: float) -> None:
+def plot_labels(axes: Axes, report: Mapping[str, Any], _: Mapping[str, Any]) -> None:
     """Plot the share of labelled pairs joined, directly or through others, with its interval."""
-    _plot_measured(axes, measured)
+    threshold = report["settings"]["threshold"]
+    _plot_measured(axes, report["recall_measured"])
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
     # At the top, as it is pairs below the threshold that seldom end in one component.
     axes.text(threshold - 0.01, 0.97, f"threshold {threshold:g}", ha="right")
@@ -110,22 +109,23 @@ def _plot_measured(axes: Axes, points: Sequence[Mapping[str, float]]) -> None:
     axes.errorbar(where, recall, yerr=bars, fmt="s", color=ORANGE, capsize=2, linewidth=1, label="measured")
 
 
-def plot_similarities(
-    axes: Axes, counts: Sequence[int], edges: int, threshold: float, earlier: Sequence[int] | None
-) -> None:
+def plot_similarities(axes: Axes, report: Mapping[str, Any], earlier: Mapping[str, Any]) -> None:
     """Plot candidates by similarity; bins at or above the threshold, which are edges, are filled."""
-    dropped, above = _divide(counts, threshold, edges)
-    first = _first([*map(sum, zip(counts, earlier or counts, strict=True))], threshold)
+    counts, before = report["similarities"], earlier.get("similarities", ())
+    threshold = report["settings"]["threshold"]
+    dropped, above = _divide(counts, threshold, report["edges"])
+    first = _first([*map(sum, zip(counts, before or counts, strict=True))], threshold)
     names = f"dropped: {sum(dropped):,}", f"edges: {sum(above):,}"
-    _plot_bins(axes, (dropped, above), names, first=first, earlier=earlier)
+    _plot_bins(axes, (dropped, above), names, first=first, earlier=before)
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
     axes.yaxis.set_major_formatter(_COUNT)
-    axes.set(ylim=(0, 1.08 * max([*counts, *(earlier or ())])), xlim=(first / BINS, 1))
+    axes.set(ylim=(0, 1.08 * max([*counts, *before])), xlim=(first / BINS, 1))
     axes.set(xlabel="exact Jaccard similarity", ylabel="candidates (pairs)")
 
 
-def plot_cosines(axes: Axes, details: Mapping[str, Any]) -> None:
+def plot_cosines(axes: Axes, report: Mapping[str, Any], _: Mapping[str, Any]) -> None:
     """Plot neighbours in a sample by cosine, those parted by guards hatched, and labelled pairs as lines."""
+    details = find_curve(report)
     curve, threshold = details["curve"], details["threshold"]
     parts = "parted_by_guards", "pairs", "labeled_duplicates", "labeled_others"
     parted, pairs, *labels = (np.zeros(BINS, np.int64) for _ in parts)
@@ -135,7 +135,7 @@ def plot_cosines(axes: Axes, details: Mapping[str, Any]) -> None:
             counts[place] += point[name]
     first = _first((pairs + sum(labels)).tolist(), threshold)
     names = f"facts differ: {parted.sum():,}", f"others: {(pairs - parted).sum():,}"
-    _plot_bins(axes, (parted.tolist(), (pairs - parted).tolist()), names, first=first, earlier=None)
+    _plot_bins(axes, (parted.tolist(), (pairs - parted).tolist()), names, first=first)
     borders = np.linspace(0, 1, BINS + 1)[first:]
     for counts, style, name in zip(labels, ("-", ":"), ("labelled duplicates", "labelled others"), strict=True):
         if counts.any():
@@ -174,7 +174,7 @@ def _plot_bins(
     names: tuple[str, str],
     *,
     first: int,
-    earlier: Sequence[int] | None,
+    earlier: Sequence[int] = (),
 ) -> None:
     """Plot two parts of every bin on top of each other, the lower one hatched, and an earlier run as a line."""
     lower, upper = (np.array(part)[first:] for part in parts)
@@ -190,8 +190,20 @@ def _plot_bins(
     )
 
 
-def plot_sizes(
-    axes: Axes, name: str, counts: Mapping[int, int], cap: int | None, earlier: Mapping[int, int] | None
+def plot_buckets(axes: Axes, report: Mapping[str, Any], earlier: Mapping[str, Any]) -> None:
+    """Plot the sizes of buckets, and where they are capped."""
+    settings = report["settings"]
+    cap = settings["buckets"]["max_bucket"] if settings["mode"] == "lsh" else None
+    _plot_sizes(axes, "bucket", report["bucket_sizes"], earlier.get("bucket_sizes"), cap)
+
+
+def plot_components(axes: Axes, report: Mapping[str, Any], earlier: Mapping[str, Any]) -> None:
+    """Plot the sizes of components."""
+    _plot_sizes(axes, "component", report["component_sizes"], earlier.get("component_sizes"))
+
+
+def _plot_sizes(
+    axes: Axes, name: str, counts: Mapping[int, int], earlier: Mapping[int, int] | None, cap: int | None = None
 ) -> None:
     """Plot the number of groups of at least each size, over that size: heavy tails are straight, and need no bins."""
     sizes, at_least = _sum_from_above(counts)
@@ -235,16 +247,17 @@ def _mark_decades(*axes: Axis) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def plot_ranks(axes: Axes, ranks: Mapping[str, Any], earlier: Sequence[Sequence[float]] | None) -> None:
+def plot_tokens(axes: Axes, report: Mapping[str, Any], earlier: Mapping[str, Any]) -> None:
     """Plot frequency over rank before and after."""
+    ranks = report["token_ranks"]
     for part, style in (
         ("input", {"color": BLUE, "marker": "o", "linestyle": "-"}),
         ("kept", {"color": ORANGE, "marker": "x", "linestyle": "--"}),
     ):
         label = f"{part}: slope {ranks[part]['slope']:.2f}"
         axes.loglog(ranks["ranks"], ranks[part]["per_million"], label=label, linewidth=1, **style)
-    if earlier:
-        axes.loglog(*earlier, label="earlier run, kept", **GHOST)
+    if before := earlier.get("tokens"):
+        axes.loglog(*before, label="earlier run, kept", **GHOST)
     _mark_decades(axes.xaxis, axes.yaxis)
     axes.set(xlabel="rank of the token", ylabel="occurrences in a million tokens")
     axes.legend(loc="upper right")

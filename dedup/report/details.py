@@ -23,6 +23,12 @@ def list_details(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"name": layer["layer"], "tables": tabulate(layer["details"])} for layer in layers]
 
 
+def find_curve(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the details of the layer whose threshold was chosen by vectors; none of other reports."""
+    found = (layer.get("details", {}) for layer in report.get("layers") or ())
+    return next((details for details in found if details.get("curve")), {})
+
+
 def tabulate(details: Mapping[str, Any]) -> list[Listed]:
     """Return tables of single values, of lists of records, and of nested values."""
     single = [(_name(key), _show(value)) for key, value in details.items() if not isinstance(value, Mapping | list)]

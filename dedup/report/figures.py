@@ -12,7 +12,6 @@ _level = _LOG.level
 _LOG.setLevel(logging.ERROR)
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -43,12 +42,12 @@ STYLE: Any = {
 }
 
 
-def draw(name: str, title: str, plot: Callable[[Axes], None]) -> str:
-    """Return the SVG element of a figure with one pair of axes, which `plot` fills."""
+def draw(name: str, title: str, plot: Callable[..., None], *given: object) -> str:
+    """Return the SVG element of a figure with one pair of axes, which `plot` fills with what is given."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, HEIGHT))
         # To measure its own margins takes matplotlib longer than the whole plot.
-        plot(figure.add_axes(PLACE))
+        plot(figure.add_axes(PLACE), *given)
         return _render(figure, name, title)
 
 

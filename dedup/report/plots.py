@@ -1,11 +1,11 @@
 """Plots of the report."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from dedup.informing import Inform
 from dedup.layers import NEAR
+from dedup.report.details import find_curve
 
 TITLES = {
     "removals": "Near-duplicates removed by their similarity to the document kept",
@@ -40,13 +40,15 @@ def draw_plots(
     dict
         SVG elements by the names of `list_plots`, an empty text where one could not be drawn.
     """
-    # Half a second, which a run need not wait for before it begins.
-    from dedup.report import figures  # noqa: PLC0415
+    # Half a second, which a run need not wait for before it begins; the first tells matplotlib to be silent.
+    from dedup.report import figures  # noqa: PLC0415, I001
+    from dedup.report import axes  # noqa: PLC0415
 
-    inform, found, plots = inform or Inform(), dict(drawn or {}), _prepare(report)
+    inform, found, earlier = inform or Inform(), dict(drawn or {}), (report.get("baseline") or {}).get("plotted", {})
     for name in list_plots(report):
         if name not in found:
-            found[name] = inform(f"the plot of {name}", figures.draw, name, TITLES[name], plots[name]) or ""
+            drawing = name, TITLES[name], getattr(axes, f"plot_{name}"), report, earlier
+            found[name] = inform(f"the plot of {name}", figures.draw, *drawing) or ""
     return found
 
 
@@ -64,59 +66,6 @@ def list_plots(report: Mapping[str, Any]) -> list[str]:
         "buckets": report["bucket_sizes"],
         "components": report["component_sizes"],
         "tokens": report["token_ranks"],
-        "cosines": _find_curve(report),
+        "cosines": find_curve(report),
     }
     return [name for name, is_known in known.items() if is_known]
-
-
-def _find_curve(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the details of the layer whose threshold was chosen by vectors; none of other reports."""
-    found = (layer.get("details", {}) for layer in report.get("layers") or ())
-    return next((details for details in found if details.get("curve")), {})
-
-
-def _prepare(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
-    """Return the functions that draw the plots that have numbers, by name."""
-    # As `figures`, which comes first, as it tells matplotlib to be silent.
-    from dedup.report.axes import (  # noqa: PLC0415
-        plot_cosines,
-        plot_curve,
-        plot_dial,
-        plot_labels,
-        plot_ranks,
-        plot_removals,
-        plot_similarities,
-        plot_sizes,
-    )
-
-    settings, earlier = report["settings"], (report.get("baseline") or {}).get("plotted", {})
-    threshold = settings["threshold"]
-    cap = settings["buckets"]["max_bucket"] if settings["mode"] == "lsh" else None
-    of_removals, of_pairs = "removal_similarities", "similarities"
-    return {
-        "removals": partial(
-            plot_removals, counts=report.get(of_removals) or (), threshold=threshold, earlier=earlier.get(of_removals)
-        ),
-        "dial": partial(plot_dial, dial=report.get("dial") or (), threshold=threshold, earlier=earlier.get("dial")),
-        "curve": partial(plot_curve, settings=settings, earlier=earlier.get("banding")),
-        "labels": partial(plot_labels, measured=report.get("recall_measured") or (), threshold=threshold),
-        "similarities": partial(
-            plot_similarities,
-            counts=report.get(of_pairs) or (),
-            edges=report["edges"],
-            threshold=threshold,
-            earlier=earlier.get(of_pairs),
-        ),
-        "buckets": partial(
-            plot_sizes, name="bucket", counts=report["bucket_sizes"], cap=cap, earlier=earlier.get("bucket_sizes")
-        ),
-        "components": partial(
-            plot_sizes,
-            name="component",
-            counts=report["component_sizes"],
-            cap=None,
-            earlier=earlier.get("component_sizes"),
-        ),
-        "tokens": partial(plot_ranks, ranks=report["token_ranks"], earlier=earlier.get("tokens")),
-        "cosines": partial(plot_cosines, details=_find_curve(report)),
-    }
