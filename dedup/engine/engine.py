@@ -162,8 +162,8 @@ class Engine(Protocol[Rows]):
         have several.
         """
 
-    def lookup(self, rows: Rows, keys: pa.Array, on: str = "doc_id") -> pa.Table:
-        """Return the rows whose column `on` is among keys, both few."""
+    def lookup(self, rows: Rows, doc_ids: pa.Array) -> pa.Table:
+        """Return the rows of some documents, both few."""
 
     def tally(self, rows: Rows) -> Mapping[str, Any]:
         """Return what work has counted as it made a table, with its `rows`: see `Tally.to_dict`.
@@ -179,12 +179,6 @@ class Engine(Protocol[Rows]):
         """Read some documents again: `work` receives batches of documents with the columns of `wanted` besides.
 
         `wanted` has a row for each of them, known by doc_id; `once` as for `group`.
-        """
-
-    def name_documents(self, name: str, rows: Rows, *, of: str, to: str, schema: pa.Schema) -> Rows:
-        """Return rows with the user's ids, in the column `to`, of the documents whose doc_id the column `of` holds.
-
-        Where that is null, the id is too. Of the columns they have then the rows keep those of the schema.
         """
 
     def connect(self, name: str, links: Rows, count: int) -> Rows:

@@ -234,9 +234,9 @@ class MemoryEngine:
             rows = rows.append_column(each, taken[each.name])
         return rows
 
-    def lookup(self, rows: pa.Table, keys: pa.Array, on: str = "doc_id") -> pa.Table:
+    def lookup(self, rows: pa.Table, doc_ids: pa.Array) -> pa.Table:
         """See `Engine.lookup`."""
-        return rows.filter(mark_wanted(rows[on], pa.chunked_array([keys])))
+        return rows.filter(mark_wanted(rows["doc_id"], pa.chunked_array([doc_ids])))
 
     def tally(self, rows: pa.Table) -> Mapping[str, Any]:
         """See `Engine.tally`."""
@@ -296,13 +296,6 @@ class MemoryEngine:
         del name, count
         ids, least = connect(*(links[end].to_numpy() for end in ("left_id", "right_id")))
         return _note(pa.Table.from_arrays([ids, least], schema=arrow.COMPONENTS), Tally(), engine="memory")
-
-    def name_documents(self, name: str, rows: pa.Table, *, of: str, to: str, schema: pa.Schema) -> pa.Table:
-        """See `Engine.name_documents`."""
-        del name
-        places = pc.index_in(rows[of], self.known.documents["doc_id"])
-        ids = self.known.documents["id"].take(places)
-        return rows.set_column(rows.schema.get_field_index(to), to, ids).select(schema.names)
 
     def map(self, rows: pa.Table, work: Work, schema: pa.Schema, *, name: str = "") -> pa.Table:
         """See `Engine.map`."""

@@ -171,13 +171,13 @@ class SparkEngine:
             tally=rows.tally,
         )
 
-    def lookup(self, rows: SparkRows, keys: pa.Array, on: str = "doc_id") -> pa.Table:
+    def lookup(self, rows: SparkRows, doc_ids: pa.Array) -> pa.Table:
         """See `Engine.lookup`."""
         if rows.relation is not None:
-            chosen = Map(rows.relation, rows.columns, partial(_choose, on=on, keys=keys.unique()), rows.schema)
+            chosen = Map(rows.relation, rows.columns, partial(_choose, doc_ids=doc_ids.unique()), rows.schema)
             return replace(rows, relation=chosen).collect()
-        wanted = sessions.to_frame(rows.session, pa.table({on: keys.unique()}))
-        return rows.frame.join(F.broadcast(wanted), on=on, how="left_semi").toArrow()
+        wanted = sessions.to_frame(rows.session, pa.table({"doc_id": doc_ids.unique()}))
+        return rows.frame.join(F.broadcast(wanted), on="doc_id", how="left_semi").toArrow()
 
     def tally(self, rows: SparkRows) -> Mapping[str, Any]:
         """See `Engine.tally`."""
@@ -206,14 +206,6 @@ class SparkEngine:
             return register.select("doc_id", *PLACED)
         place = F.min(F.struct(*PLACED)).alias("place")
         return SparkRows.of(register.frame.groupBy("doc_id").agg(place).select("doc_id", "place.*"))
-
-    def name_documents(self, name: str, rows: SparkRows, *, of: str, to: str, schema: pa.Schema) -> SparkRows:
-        """See `Engine.name_documents`."""
-        ids = self.known.documents.select(**{of: "doc_id", to: "id"}).frame
-        if self.known.repeated is not None:
-            ids = ids.dropDuplicates([of])
-        named = rows.frame.drop(to).join(ids, on=of, how="left").select(*schema.names)
-        return self._keep(name, schema, partial(end, named))
 
     def connect(self, name: str, links: SparkRows, count: int) -> SparkRows:
         """See `Engine.connect`; of the edges of a forest alone the driver has more than counts."""
@@ -323,10 +315,10 @@ def _join(rows: SparkRows, others: SparkRows, on: str, key: str, how: How) -> Da
     )
 
 
-def _choose(batches: Batches, *, on: str, keys: pa.Array) -> Batches:
+def _choose(batches: Batches, *, doc_ids: pa.Array) -> Batches:
     # Each call hashes the keys anew.
     for table in gather_tables(batches, READ_BYTES):
-        yield from table.filter(pc.is_in(table[on], keys)).to_batches()
+        yield from table.filter(pc.is_in(table["doc_id"], doc_ids)).to_batches()
 
 
 def _to_spark(schema: pa.Schema) -> T.StructType:

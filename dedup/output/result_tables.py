@@ -108,7 +108,8 @@ def write_result(
     if found.changes is not None:
         output.save("changes", found.changes)
     decisions, rejected = decide(engine, found), output.list_rejected()
-    spans = None if found.chain.spans is None else write_spans(engine, found.chain.spans, found.named)
+    spans = found.chain.spans
+    spans = None if spans is None else write_spans(engine, spans, _list_ids(engine, "spans", found))
     tally = engine.tally(decisions)
     # All at once: but for the rows they are small, and on Spark each has its share of waiting for the driver.
     with ThreadPoolExecutor() as beside:

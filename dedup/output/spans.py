@@ -23,7 +23,7 @@ CUTS = arrow.integers("split", "file", "row", "begin", "end")
 LOST = "text_bytes"
 
 
-def write_spans(engine: Engine[Rows], spans: Rows, ids: Rows | None = None) -> Rows:
+def write_spans(engine: Engine[Rows], spans: Rows, ids: Rows) -> Rows:
     """Keep doc_id and the columns of `arrow.spans_written`.
 
     Parameters
@@ -33,7 +33,7 @@ def write_spans(engine: Engine[Rows], spans: Rows, ids: Rows | None = None) -> R
     spans
         SPANS with EFFECT, in characters of the whole texts.
     ids
-        doc_id and id of all documents that spans may be kept in; None where these are documents of the engine.
+        doc_id and id of all documents that spans may be kept in, one row each.
     """
     listed = pa.list_(pa.struct(list(WHOLE)))
     grouped = pa.schema([("doc_id", pa.int64()), ("spans", listed)])
@@ -46,16 +46,13 @@ def write_spans(engine: Engine[Rows], spans: Rows, ids: Rows | None = None) -> R
         once=True,
     )
     written = pa.schema([("doc_id", pa.int64()), *arrow.spans_written(engine.id_type)])
-    named = written.append(pa.field("kept_doc_id", pa.int64()))
-    texts = engine.fetch("spans_texts", whole, partial(_read_texts, schema=named), named, once=True)
+    bare = written.remove(written.get_field_index("kept_id")).append(pa.field("kept_doc_id", pa.int64()))
+    texts = engine.fetch("spans_texts", whole, partial(_read_texts, schema=bare), bare, once=True)
     if pa.types.is_integer(engine.id_type):
         # Such an id is the document's own number.
-        kept = engine.select(texts, *(name for name in named.names if name != "kept_id"), kept_id="kept_doc_id")
-    elif ids is None:
-        return engine.name_documents("spans_named", texts, of="kept_doc_id", to="kept_id", schema=written)
+        kept = engine.select(texts, *bare.names, kept_id="kept_doc_id")
     else:
-        bare = engine.select(texts, *(name for name in named.names if name != "kept_id"))
-        kept = engine.join(bare, engine.select(ids, "doc_id", kept_id="id"), "kept_doc_id", how="left")
+        kept = engine.join(texts, engine.select(ids, "doc_id", kept_id="id"), "kept_doc_id", how="left")
     return conform_rows(engine, kept, written, name="spans_named")
 
 

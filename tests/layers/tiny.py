@@ -156,8 +156,8 @@ class TinyEngine:
             rows = rows.append_column(each, taken[each.name])
         return rows
 
-    def lookup(self, rows, keys, on="doc_id"):
-        return rows.filter(pc.is_in(rows[on], keys))
+    def lookup(self, rows, doc_ids):
+        return rows.filter(pc.is_in(rows["doc_id"], doc_ids))
 
     def tally(self, rows):
         return self.tallies.get(id(rows), Tally()).to_dict() | {"rows": rows.num_rows} | self.engines.get(id(rows), {})
