@@ -230,6 +230,22 @@ def test_no_bytes_are_no_compressed_file(deduplicate, tmp_path, name):
         deduplicate(id_column="" if kind == "txt" else "id")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [OSError("AWS Error SLOW_DOWN during GetObject operation: less"), OSError(errno.EIO, os.strerror(errno.EIO))],
+)
+def test_a_file_that_its_storage_does_not_give_is_no_damaged_one(deduplicate, tmp_path, monkeypatch, said):
+    """Of a damaged one a run on Spark drops the stages that it has finished."""
+    write_lines(tmp_path, *RECORDS)
+
+    def refuse(*_):
+        raise said
+
+    monkeypatch.setattr("dedup.files.formats.jsonl.open_bytes", refuse)
+    with pytest.raises(StorageError, match=r"in/a\.jsonl: must be a path that can be read .*\((AWS|Input)"):
+        deduplicate()
+
+
 def test_a_parquet_file_damaged_within_is_named(deduplicate, tmp_path):
     write_parquet(tmp_path, id=list(range(2000)), text=[f"{TEXT} {number}" for number in range(2000)])
     content = bytearray((tmp_path / "in" / "a.parquet").read_bytes())

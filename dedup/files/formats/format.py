@@ -21,7 +21,7 @@ from dedup.errors import DataError, SchemaError, StorageError
 from dedup.files.columns import Columns, check, require_type
 from dedup.files.delete_spans import Spans
 from dedup.files.storage import OutputFile, Storage
-from dedup.files.systems import find_reason, redact, resolve
+from dedup.files.systems import find_reason, is_of_system, readable, redact, resolve
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -389,10 +389,13 @@ class RowFormat(Format):
 
 @contextmanager
 def damaged(file: InputFile) -> Iterator[None]:
-    """Turn an error of a reader into a DataError that names the file."""
+    """Turn an error of a reader into a DataError that names the file, or a StorageError if its storage refused."""
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, RecursionError) as error:
+        if is_of_system(error):
+            with readable(file.path):
+                raise
         reason = "values nested too deep" if isinstance(error, RecursionError) else find_reason(error)
         raise DataError(f"--input: {redact(file.path)} cannot be read as {file.format.name} ({reason})") from error
 
