@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import pyarrow as pa
 
-from dedup.errors import ConfigError
+from dedup.errors import ConfigError, StorageError
 from dedup.frames import ArrowTable, Frame, take_frame
 from dedup.result import Report, Result
 from dedup.run.job import Job
@@ -217,8 +217,10 @@ def deduplicate(
     try:
         with telling(is_told=progress):
             report = start(job, spark=spark, work=work)
-    except BaseException:
+    except BaseException as error:
         _delete(folder)
+        if type(error) is StorageError and frame is None and table is None and (advice := _advise(paths)):
+            raise StorageError(f"{error}{advice}") from error
         raise
     finally:
         _delete(held)
@@ -296,8 +298,18 @@ def _list_paths(given: object) -> list[str]:
         rule = "must be a path, a list of paths, a DataFrame, a table of Arrow or a list of dictionaries"
         kinds = [type(each).__name__ for each in paths] if isinstance(paths, list | tuple) else None
         content = "" if kinds is None else f" of {', '.join(sorted({*kinds}))}" if kinds else " of nothing"
-        raise ConfigError(f"input: {rule} (got {type(given).__name__}{content})")
+        # A LazyFrame, a dataset of Arrow, a Series.
+        way = next((f"; give its {name}()" for name in ("collect", "to_table", "to_frame") if hasattr(given, name)), "")
+        way = "; give list(...) of it" if isinstance(given, Generator) else way
+        raise ConfigError(f"input: {rule} (got {type(given).__name__}{content}){way}")
     return [os.fspath(path) for path in paths]
+
+
+def _advise(paths: Sequence[str]) -> str:
+    """Return advice for paths of several words of which nothing is there, which may be texts; empty for others."""
+    # Path.exists fails for a name as long as a text.
+    has_texts = any(len(path.split()) > 1 and not os.path.exists(path) for path in paths)  # noqa: PTH110
+    return '; texts are given as rows, [{"text": TEXT}, ...]' if has_texts else ""
 
 
 def _make_folder(spark: "SparkSession | None", config: Config) -> str:

@@ -9,6 +9,8 @@ import sys
 import venv
 from pathlib import Path
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -243,6 +245,29 @@ def test_mistakes_in_the_settings_are_refused(source, options, words):
 def test_what_is_no_input_is_refused(given, named):
     with pytest.raises(dedup.ConfigError, match=rf"input: must be a path, a list of paths, .*\(got {named}\)"):
         dedup.deduplicate(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "way"),
+    [
+        (ds.dataset(pa.table({"text": [WORDS]})), r"its to_table\(\)"),
+        (pd.Series([WORDS]), r"its to_frame\(\)"),
+        (pl.LazyFrame({"text": [WORDS]}), r"its collect\(\)"),
+        ((row for row in ROWS), r"list\(\.\.\.\) of it"),
+    ],
+    ids=["dataset", "series", "lazy", "generator"],
+)
+def test_the_way_from_what_is_no_table_to_one_is_told(given, way):
+    with pytest.raises(dedup.ConfigError, match=rf"input: must be .* \(got \w+\); give {way}"):
+        dedup.deduplicate(given)
+
+
+@pytest.mark.parametrize("text", ["Is this (a) text?", WORDS, WORDS * 99, "two\nlines"])
+def test_texts_in_place_of_paths_are_told_to_be_rows(text):
+    with pytest.raises(dedup.StorageError, match=r'; texts are given as rows, \[\{"text": TEXT\}, \.\.\.\]'):
+        dedup.deduplicate([text, "another"], engine="memory")
+    with pytest.raises(dedup.StorageError, match=r"does not exist\)$"):
+        dedup.deduplicate("nothing.jsonl", engine="memory")
 
 
 def look(spark):
