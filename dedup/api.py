@@ -187,7 +187,8 @@ def deduplicate(
     dedup.errors.ConfigError: settings: unknown key treshold (did you mean threshold?)
     """
     chosen = load_given(config, preset, settings, keywords)
-    work = _choose_work(store, batch, reelect=reelect, is_temporary=output is None)
+    path = None if output is None else _to_path("output", output)
+    work = _choose_work(store, batch, reelect=reelect, is_temporary=path is None)
     if chosen.input.table:
         raise ConfigError("input.table: must be empty here, where input may be a DataFrame: spark.table(NAME)")
     table = _take_table(input)
@@ -211,8 +212,8 @@ def deduplicate(
         # Only for the check that the output lies apart from them.
         paths = list_roots(table)
         spark = table.sparkSession
-    folder = None if output is not None else _make_folder(spark, chosen)
-    target = os.fspath(output) if output is not None else f"{folder}/output"
+    folder = None if path is not None else _make_folder(spark, chosen)
+    target = path if path is not None else f"{folder}/output"
     job = Job(inputs=paths, output=target, config=chosen, overwrite=overwrite, table=table, preset=preset or "")
     try:
         with telling(is_told=progress):
@@ -251,12 +252,30 @@ def load_given(
     keywords: Mapping[str, object],
 ) -> Config:
     """Return settings that come in any of the ways that `deduplicate` takes them."""
-    given = {**settings, **{name_setting(name): value for name, value in keywords.items()}}
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"settings: must be a dictionary of values by key (got {type(settings).__name__})")
+    named = {**settings, **{name_setting(name): value for name, value in keywords.items()}}
+    given = {str(name): _to_plain(value) for name, value in named.items()}
     if not isinstance(config, Config):
-        return load_config(None if config is None else os.fspath(config), preset, settings=given)
+        return load_config(None if config is None else _to_path("config", config), preset, settings=given)
     if preset is not None:
         raise ConfigError(f"preset: must be None where config is Settings, which hold every setting (got {preset!r})")
     return load_config(settings=flatten(to_dict(config)) | given)
+
+
+def _to_plain(value: Any) -> object:  # noqa: ANN401 - what a caller has
+    """Return a number of NumPy as one of Python, and a path as a string."""
+    if isinstance(value, list | tuple):
+        return [_to_plain(each) for each in value]
+    plain = value.item() if getattr(value, "ndim", 1) == 0 else value
+    return os.fspath(plain) if isinstance(plain, os.PathLike) else plain
+
+
+def _to_path(where: str, given: object) -> str:
+    """Return a path as a string."""
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    raise ConfigError(f"{where}: must be a path (got {type(given).__name__})")
 
 
 def _choose_work(store: Location | None, batch: str, *, reelect: bool, is_temporary: bool) -> "Growth | None":
@@ -267,7 +286,7 @@ def _choose_work(store: Location | None, batch: str, *, reelect: bool, is_tempor
         return None
     from dedup.run.growing import Growth  # noqa: PLC0415 - only a store needs its modules
 
-    return Growth(store=os.fspath(store), batch=batch, anew=reelect, outputs=() if is_temporary else None)
+    return Growth(store=_to_path("store", store), batch=batch, anew=reelect, outputs=() if is_temporary else None)
 
 
 def _read_frame(read: "Callable[[str], ds.Dataset]", frame: Frame, name: str) -> object:

@@ -9,6 +9,7 @@ import sys
 import venv
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pyspark.sql import functions as F
 import dedup
 from dedup import api, frames, stores
 from dedup.engine import sessions
+from dedup.layers import load_table
 from dedup.run import session as running
 from dedup.settings import files
 
@@ -231,6 +233,12 @@ def test_settings_come_in_order_and_by_any_name(tmp_path):
         ({"threshold": 80}, r"threshold must be a number above 0 and at most 1 \(got 80\)"),
         ({"settings": {"lsh.band": 3}}, r"did you mean lsh\.bands\?"),
         ({"config": dedup.Settings(), "preset": "code"}, "preset: must be None where config is Settings"),
+        ({"config": {"threshold": 0.5}}, r"config: must be a path \(got dict\)"),
+        ({"settings": ["threshold"]}, r"settings: must be a dictionary of values by key \(got list\)"),
+        ({"settings": {1: 2}}, "unknown key 1"),
+        ({"preset": 3}, r"--preset: name must be one of .* \(got 3\)"),
+        ({"output": 3}, r"output: must be a path \(got int\)"),
+        ({"store": 3, "batch": "a"}, r"store: must be a path \(got int\)"),
     ],
 )
 def test_mistakes_in_the_settings_are_refused(source, options, words):
@@ -268,6 +276,14 @@ def test_texts_in_place_of_paths_are_told_to_be_rows(text):
         dedup.deduplicate([text, "another"], engine="memory")
     with pytest.raises(dedup.StorageError, match=r"does not exist\)$"):
         dedup.deduplicate("nothing.jsonl", engine="memory")
+
+
+def test_settings_may_be_numbers_of_numpy_and_paths():
+    given = {"lsh.bands": np.int64(20), "threshold": np.float64(0.5), "passages.keep_first": np.False_}
+    chosen = api.load_given(None, None, given, {"key_file": Path("key"), "without": [Path("other.parquet")]})
+
+    assert (chosen.lsh.bands, chosen.threshold, chosen.of(load_table("passages")).keep_first) == (20, 0.5, False)
+    assert (chosen.hash.key_file, chosen.input.without) == ("key", ("other.parquet",))
 
 
 def look(spark):

@@ -243,7 +243,7 @@ def _read_preset(name: str) -> str:
     presets = list_presets()
     if name not in presets:
         rule = f"must be one of {', '.join(map(literal, presets))}"
-        raise ConfigError(f"--preset: name {rule} (got {literal(name)}{suggest(name, presets)})")
+        raise ConfigError(f"--preset: name {rule} (got {literal(name)}{suggest(str(name), presets)})")
     return presets[name]
 
 
