@@ -23,9 +23,9 @@ from dedup.run.job import Job
 from dedup.run.start import choose_work
 from dedup.settings import files as config_module
 from dedup.settings.alerts import Alerts
-from dedup.settings.files import GONE, list_settings, load_config, name_setting, to_dict, to_toml
+from dedup.settings.files import GONE, find_field, list_settings, load_config, name_setting, to_dict, to_toml
 from dedup.settings.options import Buckets, Components, Config, Input, Keep, Lsh, Output, Shingles
-from dedup.settings.rules import Copies, Count, Limit, Records, Tables, Texts, list_choices
+from dedup.settings.rules import Copies, Count, Limit, Records, Tables, Texts, check, list_choices
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -712,6 +712,41 @@ def test_settings_that_no_layer_reads_are_told_in_a_line(caplog, settings, idle)
 
     told = [each.partition(": changes nothing with layers = ")[0].split(", ") for each in caplog.messages]
     assert [len(each) for each in told] == [idle] * bool(idle)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"mode": "exact", "lsh.bands": 9, "lsh.rows": 2},
+            ['lsh.bands, lsh.rows: changes nothing with mode = "exact"'],
+        ),
+        ({"lsh.bands": 9, "lsh.rows": 2}, []),
+        (
+            {"layers": ["passages"], "passages.drop_share": 0.9, "passages.min_tokens_left": 3},
+            ['passages.drop_share: changes nothing with passages.action = "cut"'],
+        ),
+        ({"layers": ["passages"], "passages.action": "drop", "passages.drop_share": 0.9}, []),
+        (
+            {"layers": ["semantic"], "semantic.vector_column": "v", "semantic.encoder": "json:loads"},
+            ['semantic.encoder: changes nothing with semantic.vector_column = "v"'],
+        ),
+        ({"layers": ["exact"], "mode": "exact", "lsh.rows": 9}, ["mode, lsh.rows: changes nothing with layers"]),
+    ],
+)
+def test_settings_that_another_one_makes_idle_are_told(caplog, settings, told):
+    with caplog.at_level(logging.WARNING, "dedup"):
+        Job(inputs=[], output="", config=load_config(settings=settings)).settle()
+
+    said = [each for each in caplog.messages if "changes nothing" in each]
+    assert [each[: len(words)] for each, words in zip(said, told, strict=True)] == told
+
+
+def test_settings_need_values_that_there_are():
+    for name in list_settings():
+        other, *wanted = find_field(name).metadata.get("needs", ["threshold", 0.8])
+        for value in wanted:
+            check("", other, value, find_field(other))
 
 
 def test_settings_of_files_are_told_where_spark_reads_a_table_and_paths_are_no_tables(caplog):

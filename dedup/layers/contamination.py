@@ -46,7 +46,7 @@ class Contamination(Table):
     """Action on matches: "drop" removes the documents; "cut" takes them out of the texts, with the margin; "mark" only
     lists them in the folder spans, as the others do too."""
 
-    margin: int = field(default=0, metadata={"range": Range(0, 10_000)})
+    margin: int = field(default=0, metadata={"range": Range(0, 10_000), "needs": ("contamination.action", "cut")})
     """Tokens on both sides of a match that "cut" takes out as well, an integer from 0 to 10000."""
 
     common: int = field(default=0, metadata={"range": Range(0)})

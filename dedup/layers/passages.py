@@ -51,11 +51,13 @@ class Passages(Table):
     """Whether one occurrence of each passage stays, that of the first document by keep.order, true or false; no token
     of it is cut for another passage, so what stays is whole. With false all go."""
 
-    drop_share: float = field(default=0.5, metadata={"range": Range(0, 1, above=True)})
+    drop_share: float = field(
+        default=0.5, metadata={"range": Range(0, 1, above=True), "needs": ("passages.action", "drop")}
+    )
     """Least share of a document's tokens that must be repeated for "drop" to remove it, a number above 0 and at most
     1."""
 
-    min_tokens_left: int = field(default=10, metadata={"range": Range(0)})
+    min_tokens_left: int = field(default=10, metadata={"range": Range(0), "needs": ("passages.action", "cut")})
     """Least tokens that "cut" must leave of a document, a 64-bit integer of at least 0; one with fewer is removed."""
 
     ends: Literal["token", "sentence"] = "token"

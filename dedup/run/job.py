@@ -13,7 +13,7 @@ from dedup.run.layers import check_layers, check_parts, list_idle, list_referenc
 from dedup.settings.banding import SIGMAS, choose, find_recall
 from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
-from dedup.settings.scope import OF_FILES, list_changed
+from dedup.settings.scope import OF_FILES, list_changed, list_overruled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,6 +83,8 @@ class Job:
             LOG.warning(
                 "%s: changes nothing with layers = %s, none of which reads it", ", ".join(idle), list(config.layers)
             )
+        for cause, names in list_overruled(config, [each for each in list_changed(config) if each not in idle]).items():
+            LOG.warning("%s: changes nothing with %s", ", ".join(names), cause)
         if self.has_table and (idle := list_changed(config, OF_FILES)):
             LOG.warning("%s: changes nothing of a table, whose files Spark reads and writes", ", ".join(idle))
         for name, own in config.by_profile.items():

@@ -105,15 +105,15 @@ class Shingles(Table):
 class Lsh(Table):
     """Search by MinHash: a pair of similarity J is a candidate with probability 1 - (1 - J^rows)^bands."""
 
-    bands: Count = field(default="auto", metadata={"range": Range(1, 4096)})
+    bands: Count = field(default="auto", metadata={"range": Range(1, 4096), "needs": ("mode", "lsh")})
     """Bands of a signature, an integer from 1 to 4096, or "auto" for what the recall asks for at the threshold: more
     bands find more true pairs and make more candidates; bands times rows is at most 16384."""
 
-    rows: Count = field(default="auto", metadata={"range": Range(1, 128)})
+    rows: Count = field(default="auto", metadata={"range": Range(1, 128), "needs": ("mode", "lsh")})
     """MinHash values in a band, an integer from 1 to 128, or "auto" for what costs least (21 bands of 6 rows at a
     threshold of 0.8): more rows make fewer candidates and find fewer true pairs."""
 
-    recall: float = field(default=0.998, metadata={"range": Range(0, 1)})
+    recall: float = field(default=0.998, metadata={"range": Range(0, 1), "needs": ("mode", "lsh")})
     """Least probability with which "auto" makes a pair at the threshold a candidate, a number of at least 0 and at most
     1; given bands and rows are taken as they are, with a warning where they miss it."""
 

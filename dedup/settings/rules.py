@@ -1,4 +1,7 @@
-"""Rules of a settings table's fields: annotation and `range`, checked when the table is made."""
+"""Rules of a settings table's fields: annotation and `range`, checked when the table is made.
+
+A field may say which setting it needs, and of what values, for it to change anything: `needs`.
+"""
 
 import json
 import re

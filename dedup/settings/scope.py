@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from dedup.errors import ConfigError
 from dedup.layers import NEAR
-from dedup.settings.files import flatten, to_dict
+from dedup.settings.files import find_field, flatten, to_dict
 from dedup.settings.options import Config
+from dedup.settings.rules import literal
 
 DECIDING = (
     "cluster.linkage",
@@ -40,3 +41,14 @@ def list_changed(config: Config, names: Iterable[str] | None = None) -> list[str
     """Return which of some settings, or of all, are not the defaults."""
     chosen, usual = (flatten(to_dict(each)) for each in (config, Config()))
     return [name for name in (chosen if names is None else names) if chosen[name] != usual[name]]
+
+
+def list_overruled(config: Config, names: Iterable[str]) -> dict[str, list[str]]:
+    """Return which of some settings change nothing for what another one says, by that and its value."""
+    values, found = flatten(to_dict(config)), dict[str, list[str]]()
+    for name in names:
+        entry = find_field(name)
+        other, *wanted = entry.metadata.get("needs", [""]) if entry else [""]
+        if other and values[other] not in wanted:
+            found.setdefault(f"{other} = {literal(values[other])}", []).append(name)
+    return found

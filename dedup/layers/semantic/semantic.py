@@ -68,7 +68,7 @@ class Semantic(Table):
     """Column of the vectors, dots leading to fields of structs: lists of numbers or the bytes of 32-bit floats, all of
     one length, a document with null matching no other; when empty, the encoder makes them."""
 
-    encoder: str = CORPUS
+    encoder: str = field(default=CORPUS, metadata={"needs": ("semantic.vector_column", "")})
     """Encoder of the texts where no column is named: "corpus" is learned from a sample of them, "package:function" is
     called in the workers with lists of texts and returns a matrix with a row for each."""
 
@@ -89,7 +89,9 @@ class Semantic(Table):
     overlap: float = field(default=0.0, metadata={"range": Range(0, 1)})
     """Least Jaccard similarity of the words of both texts, as sets, a number of at least 0 and at most 1."""
 
-    linkage: Literal["representative", "component"] = "representative"
+    linkage: Literal["representative", "component"] = field(
+        default="representative", metadata={"needs": ("semantic.action", "remove")}
+    )
     """Linkage: with "representative" every document removed has an edge to the one kept for it; with "component" one
     document stays of a whole component, chains of edges included."""
 
