@@ -685,6 +685,15 @@ def test_a_page_of_a_run_without_the_layer_near_tells_of_no_threshold():
     assert "at or above 0.8" not in text
     assert "less similar to the one kept" not in text
     assert "threshold 0.8" not in text
+    assert "of all documents" not in text
+    assert "The cap on buckets" not in text
+
+
+def test_sentences_of_a_page_are_set_apart():
+    report = make_report(baseline=make_report() | {"output": "earlier"})
+    page, _ = show(report | {"spared": 2, "relinked": 2, "decided": {"longest": 2}, "quarantined": 2})
+
+    assert [text for text in page.text if re.search(r"\w\.[A-Z]\w* [a-z]|\.\d were", text)] == []
 
 
 def test_a_run_without_spark_has_no_version_of_it():
