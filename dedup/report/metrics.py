@@ -103,47 +103,6 @@ METRICS = {
 """Numbers of report.json in metrics.prom; unknown ones are left out."""
 
 
-class Alias(NamedTuple):
-    """Number of report.json by the name that operators of such indexes know."""
-
-    otel: str
-    """Name of OpenTelemetry, with dots between its parts and without a unit."""
-    unit: str
-    """Unit of OpenTelemetry, after UCUM."""
-    meaning: str
-    read: Callable[[Mapping[str, Any]], float | None]
-    """Reader of the number in report.json."""
-
-
-ALIASES = {
-    "candidate_pairs_total": Alias(
-        "dedup.candidate.pairs",
-        "{pair}",
-        "Distinct pairs that were compared exactly.",
-        lambda report: report["pairs"]["candidates"],
-    ),
-    "lsh_bucket_max_size": Alias(
-        "dedup.lsh.bucket.max_size",
-        "{document}",
-        "Documents of the largest bucket, of those of two and more.",
-        lambda report: max(map(int, report["bucket_sizes"]), default=None),
-    ),
-    "index_memory_bytes": Alias(
-        "dedup.index.memory",
-        "By",
-        "Bytes of keys and ids that are brought together.",
-        lambda report: report["index_bytes"],
-    ),
-    "empty_bin_rate": Alias(
-        "dedup.signature.empty_bin_rate",
-        "1",
-        "Share of the rows of all signatures that are empty: those of documents without a token.",
-        lambda report: report["empty_rate"],
-    ),
-}
-"""Numbers in metrics.prom of runs that made bands, besides METRICS."""
-
-
 def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
     """Write the numbers for Prometheus' node exporter or a push gateway.
 
@@ -168,8 +127,13 @@ def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
     for name, metric in METRICS.items():
         add(name, metric.meaning, {"": report[name]})
     if NEAR in report["settings"]["layers"] and report["settings"]["mode"] == "lsh":
-        for name, alias in ALIASES.items():
-            add(name, alias.meaning, {"": alias.read(report)})
+        # Operators of other indexes know these names: docs/operations.md has those of OpenTelemetry beside them.
+        add("candidate_pairs_total", "Distinct pairs that were compared exactly.", {"": report["pairs"]["candidates"]})
+        largest = max(map(int, report["bucket_sizes"]), default=None)
+        add("lsh_bucket_max_size", "Documents of the largest bucket, of those of two and more.", {"": largest})
+        add("index_memory_bytes", "Bytes of keys and ids that are brought together.", {"": report["index_bytes"]})
+        empty = "Share of the rows of all signatures that are empty: those of documents without a token."
+        add("empty_bin_rate", empty, {"": report["empty_rate"]})
     add("alerts", "Number of measurements beyond their limits.", {"": len(report["alerts"])})
     breached = {breach["alert"] for breach in report["alerts"]}
     limits = {name: float(name in breached) for name in list_limits(report["settings"]["alerts"])}
