@@ -1,6 +1,6 @@
 """Comparison of two texts with the settings of a run."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,8 @@ from dedup.settings.options import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetComparison:
-    """The comparison of the shingle sets of two texts, computed anew with the settings of the run."""
+class TextComparison:
+    """The comparison of two texts and of their shingle sets, computed anew with the settings of the run."""
 
     jaccard: float
     shared: int
@@ -28,22 +28,17 @@ class SetComparison:
     """Rows of each band, 1 for one in which the signatures agree and 0 for another; None in exact mode."""
     estimate: float | None
     """Jaccard as their signatures estimate it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextComparison(SetComparison):
-    """The comparison of two texts and of their shingle sets."""
-
-    pieces: tuple[WordRun, ...]
+    pieces: tuple[WordRun, ...] = ()
+    """Runs of words; none where sets alone were compared."""
 
 
 def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> TextComparison:
     """Compare two texts with the settings of a run."""
     pieces = tuple(align(left, right, config.shingles.unit))
-    return TextComparison(**asdict(compare_sets(config, tokenizer, left, right)), pieces=pieces)
+    return replace(compare_sets(config, tokenizer, left, right), pieces=pieces)
 
 
-def compare_sets(config: Config, tokenizer: Tokenizer, left: str, right: str) -> SetComparison:
+def compare_sets(config: Config, tokenizer: Tokenizer, left: str, right: str) -> TextComparison:
     """Compare the shingle sets of two texts with the settings of a run."""
     texts = pa.array([left, right])
     _, _, values, offsets = shingles.shingle_texts(texts, config.shingles.shingle_size, tokenizer)
@@ -59,7 +54,7 @@ def compare_sets(config: Config, tokenizer: Tokenizer, left: str, right: str) ->
         agree = (signatures[0] == signatures[1]).reshape(config.banding).astype(np.uint8).tolist()
         rows = tuple("".join(map(str, band)) for band in agree) if has_both else ()
         estimate = float(minhash.estimate(low[:1], low[1:])[0])
-    return SetComparison(
+    return TextComparison(
         jaccard=shared / max(one.size + other.size - shared, 1),
         shared=shared,
         left_only=one.size - shared,
@@ -75,7 +70,7 @@ def has_tokens(tokenizer: Tokenizer, text: str) -> bool:
     return bool(tokenizer.hash(pa.array([text]))[0].size)
 
 
-def tell_verdict(config: Config, jaccard: float | None, comparison: SetComparison | None, *, is_edge: bool) -> str:
+def tell_verdict(config: Config, jaccard: float | None, comparison: TextComparison | None, *, is_edge: bool) -> str:
     """Say why the run joined two documents or did not.
 
     Parameters
@@ -92,7 +87,7 @@ def tell_verdict(config: Config, jaccard: float | None, comparison: SetCompariso
     return f"{verdict}; {reason}" if reason else verdict
 
 
-def _find_reason(config: Config, jaccard: float, comparison: SetComparison) -> str:
+def _find_reason(config: Config, jaccard: float, comparison: TextComparison) -> str:
     """Return the reason why two documents were not joined, other than a similarity below the threshold."""
     if not comparison.shared + min(comparison.left_only, comparison.right_only):
         return "a document without a token is never a duplicate"

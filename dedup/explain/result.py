@@ -29,14 +29,11 @@ from dedup.layers import NEAR
 from dedup.settings.contract import load_tokenizer, make_tokenizer
 from dedup.settings.files import parse_config
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.options import Config
+from dedup.settings.keeping import NOTES
+from dedup.settings.options import ROWS, Config
 from dedup.settings.profiles import list_conditioned
 from dedup.settings.rules import require_text
 
-ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",), "weights": ("weights",)}
-"""Folders with the input's rows, or their ids, by output.mode."""
-ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
-"""Columns added by mode annotate."""
 SPLIT_BYTES = 128 << 20
 EXAMPLES = 3
 """Most ids shown as examples."""
@@ -300,7 +297,7 @@ class PublishedOutput:
                 id_column="" if self._format.id_column else self.id_column,
                 text_columns=self.config.text_columns,
                 has_sets=self.config.shingles.has_sets,
-                aside=ANNOTATIONS if self.config.output.mode == "annotate" else (),
+                aside=NOTES if self.config.output.mode == "annotate" else (),
                 noted=tuple(("profile.when", name) for name in list_conditioned(self.config.profile)),
             )
         except DataError:

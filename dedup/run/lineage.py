@@ -26,6 +26,7 @@ from dedup.files.systems import absolute, split_url
 from dedup.informing import Inform
 from dedup.run.job import Job
 from dedup.run.reading import open_dataset
+from dedup.settings.options import ROWS
 from dedup.version import __version__
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ API_KEY = "OPENLINEAGE_API_KEY"
 """Variable of the environment with the token of an address, as OpenLineage's own clients read it."""
 SECONDS = 5.0
 """Patience with an address."""
-ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",), "weights": ("weights",)}
-"""Datasets of an output by its mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

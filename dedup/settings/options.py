@@ -211,6 +211,10 @@ class Limits(Table):
     or, where there are none, by the source of the one kept. 0 sets no limit."""
 
 
+ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",), "weights": ("weights",)}
+"""Folders of an output with the input's rows, or their ids, by output.mode."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Table):
     """Rows and files to write."""
