@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,13 +31,6 @@ from dedup.run.workspace import Workspace, locate
 HELD_SHARE = 4
 """Part of the free memory that shingle sets may take, as a divisor: well compressed text can be a hundred times as
 much."""
-
-
-class Spark(NamedTuple):
-    """A session whose tasks make the passes over the files."""
-
-    version: str
-    begin: Open
 
 
 def run_in_memory(job: Job, work: Work | None = None) -> dict[str, Any]:
@@ -76,7 +69,8 @@ def open_files(
     clock: Clock,
     *,
     asks_all: bool = False,
-    spark: Spark | None = None,
+    spark: str | None = None,
+    begin: Open | None = None,
 ) -> Given[pa.Table]:
     """Return the input of a search in this process.
 
@@ -85,7 +79,9 @@ def open_files(
     asks_all
         Whether the task asks for the shingle sets of all documents.
     spark
-        Session whose tasks make the passes over the files; None for processes of this machine.
+        Version of Spark; None without.
+    begin
+        Opens what makes the passes over the files; by default processes of this machine.
     """
     source = open_input(job.config, listing)
     schema = check_output(job.config, source)
@@ -108,8 +104,8 @@ def open_files(
         size=listing.size,
         search="process",
         format=listing.format.name,
-        spark=spark.version if spark else None,
-        begin=partial(open_engine, source, splits, cores, begin=spark and spark.begin, watch=clock.watch),
+        spark=spark,
+        begin=partial(open_engine, source, splits, cores, begin=begin, watch=clock.watch),
         open_output=open_output,
         list_repeated=list_repeated,
         check_unchanged=partial(check_unchanged, job, listing),

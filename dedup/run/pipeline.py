@@ -101,9 +101,10 @@ def _run(spark: SparkSession, job: Job, workspace: Workspace, work: Work | None)
         spark, job.config, estimate_need(listing, job.config, assumed=assume(spark, job.config))
     ):
         # Its tasks ask nothing of Spark's engine, and are told by themselves.
-        own, tasks = Clock(begun=job.begun), local.Spark(spark.version, partial(Tasks, spark))
+        own, tasks = Clock(begun=job.begun), partial(Tasks, spark)
         try:
-            return execute(job, workspace, local.open_files(job, listing, workspace, own, spark=tasks), own)
+            given = local.open_files(job, listing, workspace, own, spark=spark.version, begin=tasks)
+            return execute(job, workspace, given, own)
         except CapacityError as error:
             LOG.warning("the driver lacks memory for the search, which the tasks make instead (%s)", error)
     return execute(job, workspace, spark_input.open_files(spark, job, listing, workspace), clock, work=work)

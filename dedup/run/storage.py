@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
@@ -11,47 +11,23 @@ from pyspark.sql import SparkSession
 from dedup.engine.sessions import is_connect
 from dedup.errors import StorageError
 from dedup.files.globs import find_paths, is_hidden
-from dedup.files.storage import Entry, OutputStorage, Storage
+from dedup.files.storage import Entry, Storage
 from dedup.files.systems import can_rename, is_local
-
-
-class SparkStorage(OutputStorage, Protocol):
-    """The file systems of a run on Spark."""
-
-    def without_checksums(self) -> OutputStorage:
-        """Return the same file systems, for files that are read while they are written."""
-
-    def is_on_disk(self, path: str, /) -> bool:
-        """Tell whether a path is one on the machines' own disks: a path without a scheme is of Spark's default."""
-
-    def first_file(self, pattern: str, /) -> tuple[str, str] | None:
-        """Return the first data file that a file, folder or glob leads to; None if there is none.
-
-        Returns
-        -------
-        root, path
-            The file or folder that the pattern names, and the file's path below it, empty if it is that file.
-        """
-
-
-def open_storage(spark: SparkSession) -> SparkStorage:
-    """Return the file systems of a session."""
-    return ClientStorage() if is_connect(spark) else HadoopStorage(spark)
 
 
 class ClientStorage(Storage):
     """The file systems as a client of Spark Connect sees them, which must be as its server does."""
 
     def without_checksums(self) -> Self:
-        """See `SparkStorage.without_checksums`."""
+        """See `HadoopStorage.without_checksums`."""
         return self
 
-    def is_on_disk(self, path: str, /) -> bool:
-        """See `SparkStorage.is_on_disk`."""
+    def is_on_disk(self, path: str) -> bool:
+        """See `HadoopStorage.is_on_disk`."""
         return is_local(path)
 
-    def first_file(self, pattern: str, /) -> tuple[str, str] | None:
-        """See `SparkStorage.first_file`."""
+    def first_file(self, pattern: str) -> tuple[str, str] | None:
+        """See `HadoopStorage.first_file`."""
         for _, root in find_paths(self, re.sub(r"\\(.)", r"\1", pattern)):
             if not self.is_folder(root):
                 return root, ""
@@ -80,11 +56,11 @@ class HadoopStorage:
         self._hadoop_conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
 
     def without_checksums(self) -> Self:
-        """See `SparkStorage.without_checksums`."""
+        """Return the same file systems, for files that are read while they are written."""
         return type(self)(self._spark, checksums=False)
 
     def is_on_disk(self, path: str) -> bool:
-        """See `SparkStorage.is_on_disk`."""
+        """Tell whether a path is one on the machines' own disks: a path without a scheme is of Spark's default."""
         default = str(self._hadoop_conf.get("fs.defaultFS", "file:///"))
         return is_local(path) and (default.startswith("file:") or path.startswith("file:"))
 
@@ -155,7 +131,13 @@ class HadoopStorage:
             return bytes(stream.readAllBytes()).decode("utf-8")
 
     def first_file(self, pattern: str) -> tuple[str, str] | None:
-        """See `SparkStorage.first_file`."""
+        """Return the first data file that a file, folder or glob leads to; None if there is none.
+
+        Returns
+        -------
+        root, path
+            The file or folder that the pattern names, and the file's path below it, empty if it is that file.
+        """
         for status in self._system(pattern).globStatus(self._path(pattern)) or ():
             root = str(status.getPath())
             if is_hidden(root.rsplit("/", 1)[-1]):
@@ -179,3 +161,12 @@ class HadoopStorage:
         if not self._checksums and is_instance_of(gateway, system, "org.apache.hadoop.fs.ChecksumFileSystem"):
             return system.getRawFileSystem()
         return system
+
+
+SparkStorage: TypeAlias = ClientStorage | HadoopStorage
+"""The file systems of a run on Spark."""
+
+
+def open_storage(spark: SparkSession) -> SparkStorage:
+    """Return the file systems of a session."""
+    return ClientStorage() if is_connect(spark) else HadoopStorage(spark)
