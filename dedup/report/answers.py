@@ -1,4 +1,4 @@
-"""Answers of `dedup plan` and `dedup evaluate` as self-contained pages: plots, and all that a terminal shows."""
+"""Answers of commands as self-contained pages: plots or a matrix, and all that a terminal shows."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from dedup.report.explorer import explore_plan
-from dedup.report.page import render_scripted
+from dedup.report.page import render, render_scripted
 
 SHOWN = 6
 """Most choices that a plot shows, those that cost least."""
@@ -70,6 +70,23 @@ def show_evaluation(answer: Mapping[str, Any], text: str) -> str:
     found = tried[0]["recall"]["edges"]
     share = f"{found['share']:.2%} of {found['of']:,} duplicates found" if found["of"] else "there are no duplicates"
     return _render(f"Evaluation: {share}", [("recall", each) for each in drawn], text)
+
+
+def show_matrix(matrix: Sequence[Mapping[str, Any]], *, of: str, told: str) -> str:
+    """Return the matrix as an HTML heat map without scripts; names are escaped.
+
+    Parameters
+    ----------
+    matrix
+        Shares of every two snapshots, as from `store.comparing` or `run.sketches`.
+    of
+        Name of the things that are counted, which each cell has.
+    told
+        Meaning of a share, in a clause.
+    """
+    columns = list(dict.fromkeys(cell["of"] for cell in matrix))
+    lines = [matrix[begin : begin + len(columns)] for begin in range(0, len(matrix), len(columns))]
+    return render("matrix.html.j2", columns=columns, lines=lines, of=of, told=told)
 
 
 def _render(

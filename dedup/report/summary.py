@@ -11,8 +11,6 @@ from dedup.settings.files import to_dict
 from dedup.settings.options import Config
 from dedup.tables.counts import Near
 
-__all__ = ["FIGURES", "Drawing", "Sample", "draw", "draw_rest"]
-
 FIGURES = "dedup.report.figures"
 """Packages that draw plots; half a second to import."""
 

@@ -15,7 +15,7 @@ from dedup.files.storage import Storage
 from dedup.layers import NEAR
 from dedup.layers.layer import Context, NothingToSearchError
 from dedup.layers.near.layer import NearLayer
-from dedup.report.matrix import to_page
+from dedup.report.answers import show_matrix
 from dedup.run.apart import check_apart, check_outside
 from dedup.run.clock import Clock
 from dedup.run.growing import Growth, check_settings
@@ -207,5 +207,5 @@ def _write(found: SnapshotComparison, threshold: float, storage: Storage, output
         "that have a duplicate in the column's snapshot, another document of an exact Jaccard similarity of at least "
         f"{threshold}"
     )
-    storage.write_text(f"{output}/matrix.html", to_page(found.matrix, of="documents", told=told))
+    storage.write_text(f"{output}/matrix.html", show_matrix(found.matrix, of="documents", told=told))
     storage.write_text(f"{output}/matrix.json", json.dumps(found.matrix, indent=1, ensure_ascii=False) + "\n")

@@ -18,7 +18,7 @@ from dedup.kernels.sets.exact import take
 from dedup.kernels.sets.sketch import ShingleSample, Sketch, Sketcher, compare
 from dedup.layers.near.signing import to_sets
 from dedup.layers.near.sketching import SKETCH, Sketches, name_spec
-from dedup.report.matrix import to_page
+from dedup.report.answers import show_matrix
 from dedup.run.apart import check_outside
 from dedup.run.comparing import name_snapshots
 from dedup.store.arrays import list_ranges
@@ -62,7 +62,7 @@ def estimate_overlaps(
     samples = dict(_sample(storage, name_snapshots(given, "overlap"), by_source=by_source))
     matrix = [_compare(*one, *other) for one, other in product(samples.items(), repeat=2)]
     if output is not None:
-        storage.write_text(f"{output}/matrix.html", to_page(matrix, of="shingles", told=TOLD))
+        storage.write_text(f"{output}/matrix.html", show_matrix(matrix, of="shingles", told=TOLD))
         storage.write_text(f"{output}/matrix.json", json.dumps(matrix, indent=1, ensure_ascii=False) + "\n")
     return matrix
 
