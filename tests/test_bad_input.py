@@ -15,7 +15,9 @@ from pyarrow import csv, orc
 from pyarrow.parquet import encryption
 
 from dedup.api import deduplicate as find_duplicates
+from dedup.cli import run as cli
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
+from dedup.files.systems import readable
 from dedup.layers.near.layer import NearLayer
 from dedup.run.faults import recognise
 from dedup.run.growing import Growth
@@ -244,6 +246,20 @@ def test_a_file_that_its_storage_does_not_give_is_no_damaged_one(deduplicate, tm
     monkeypatch.setattr("dedup.files.formats.jsonl.open_bytes", refuse)
     with pytest.raises(StorageError, match=r"in/a\.jsonl: must be a path that can be read .*\((AWS|Input)"):
         deduplicate()
+
+
+def test_memory_that_runs_out_is_told_and_not_taken_for_a_damaged_file(tmp_path, monkeypatch, capsys):
+    write_lines(tmp_path, *RECORDS)
+
+    def fail(*_):
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    with pytest.raises(MemoryError), readable("a folder"):
+        fail()
+    monkeypatch.setattr("dedup.files.formats.jsonl.open_bytes", fail)
+    words = ["--input", f"{tmp_path}/in", "--output", f"{tmp_path}/out", "--id-column", "id", "--engine", "memory"]
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.startswith("dedup: memory ran out (malloc of size 64 failed); free some")
 
 
 def test_a_parquet_file_damaged_within_is_named(deduplicate, tmp_path):

@@ -133,6 +133,13 @@ def tell_error(error: BaseException) -> int:
     if isinstance(error, DedupError):
         print_error(printable(hide_secrets(str(error))))
         return 2
+    if isinstance(error, MemoryError):
+        cause = " ".join(str(error).split()) or "no more is given"
+        print_error(
+            f"memory ran out ({cause}); free some, or raise the limit that this process has (ulimit -v) and repeat the "
+            "command"
+        )
+        return 2
     with contextlib.suppress(OSError):
         print(hide_secrets("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     return 1

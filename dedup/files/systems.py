@@ -215,6 +215,9 @@ def readable(path: str) -> Iterator[None]:
     """Turn a file system's error into a StorageError that names the path."""
     try:
         yield
+    except MemoryError:
+        # One of Arrow's exceptions too, which says nothing of the path.
+        raise
     except (OSError, NotImplementedError, ValueError, pa.ArrowException) as error:
         if isinstance(error, OSError) and error.errno in FULL:
             raise StorageError(

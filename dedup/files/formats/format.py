@@ -392,6 +392,9 @@ def damaged(file: InputFile) -> Iterator[None]:
     """Turn an error of a reader into a DataError that names the file, or a StorageError if its storage refused."""
     try:
         yield
+    except MemoryError:
+        # One of Arrow's exceptions too, and the file is none the worse.
+        raise
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, RecursionError) as error:
         if is_of_system(error):
             with readable(file.path):
