@@ -1,5 +1,6 @@
 """Workers that share the splits of a pass: processes of this machine, or tasks of Spark (see `dedup.engine.tasks`)."""
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -14,6 +15,8 @@ from typing import Any, Protocol, Self, TypeVar
 
 from dedup.engine.arena import Arena, Packed, open_arena
 from dedup.errors import DedupError
+
+LOG = logging.getLogger("dedup")
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -48,19 +51,15 @@ class Processes:
     """A few processes that all hold one value, such as a source; with one, the work is done in this process.
 
     Processes and not threads: between its compiled loops a split takes Python as long again. A process that may have
-    none of its own, as those of `multiprocessing.Pool`, does the work by itself.
+    none of its own (see `_open_pool`) does the work by itself.
     """
 
     def __init__(self, count: int, held: object, *, watch: Callable[[int, int], None] = lambda *_: None) -> None:
         """Begin; see `Open`."""
         self._held = held
         self._watch = watch
-        self._pool: ProcessPoolExecutor | None = None
-        self._arena: Arena | None = None
-        if count > 1 and not multiprocessing.current_process().daemon:
-            self._arena = open_arena(_CONTEXT)
-            begin = (held, self._arena)
-            self._pool = ProcessPoolExecutor(count, mp_context=_CONTEXT, initializer=_begin, initargs=begin)
+        self._arena = open_arena(_CONTEXT) if count > 1 else None
+        self._pool = _open_pool(ProcessPoolExecutor, count, held, self._arena) if count > 1 else None
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -109,11 +108,29 @@ def open_beside(module: str) -> Executor:
     That is a process of its own, on another core, which loads the module at once; a thread where the module is there
     already, or processes are not forked.
     """
-    if module in sys.modules or sys.platform != "linux" or multiprocessing.current_process().daemon:
+    is_forked = module not in sys.modules and sys.platform == "linux"
+    pool = _open_pool(_Beside, 1) if is_forked else None
+    if pool is None:
         return ThreadPoolExecutor(1)
-    pool = _Beside(1, mp_context=_CONTEXT, initializer=_begin)
     pool.submit(import_module, module)
     return pool
+
+
+def _open_pool(
+    kind: type[ProcessPoolExecutor], count: int, held: object = None, arena: Arena | None = None
+) -> ProcessPoolExecutor | None:
+    """Return a pool of processes that hold a value; None where this process may have none.
+
+    Those of `multiprocessing.Pool` may not, nor any on a machine without room in /dev/shm, or without it, as some
+    containers are: semaphores of processes are files there.
+    """
+    if multiprocessing.current_process().daemon:
+        return None
+    try:
+        return kind(count, mp_context=_CONTEXT, initializer=_begin, initargs=(held, arena))
+    except OSError as error:
+        LOG.info("no processes beside this one, which works alone (%s)", error)
+        return None
 
 
 class _Beside(ProcessPoolExecutor):

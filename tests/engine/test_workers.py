@@ -62,6 +62,12 @@ def test_a_process_that_may_have_none_of_its_own_does_the_work_itself():
         assert len(found) == 1
 
 
+def test_where_no_semaphore_can_be_made_a_process_does_the_work_itself(monkeypatch):
+    """As in a container whose /dev/shm is missing, read-only or full."""
+    monkeypatch.setattr("multiprocessing.synchronize.SemLock.__init__", refuse)
+    assert work_alone(None) == {os.getpid()}
+
+
 def test_nobody_waits_for_the_process_beside_after_an_error():
     def stop():
         with open_beside("colorsys") as beside:
@@ -128,8 +134,8 @@ def test_without_an_arena_arrays_go_through_the_pipe(monkeypatch):
     np.testing.assert_array_equal(found["values"], np.arange(20_000))
 
 
-def refuse(_):
-    """Refuse as a container does whose filter of system calls lets few pass."""
+def refuse(*_, **__):
+    """Refuse as a container does that lets few system calls pass."""
     raise OSError(errno.ENOSYS, "Function not implemented")
 
 
