@@ -154,11 +154,11 @@ class Log:
         with _or_conflict(), self._told(BATCHES), narrow(self.path):
             table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=once)
 
-    def vacuum(self, name: str, hours: int) -> int:
-        """Delete files that no version of a table has named for so many hours; return their number."""
+    def vacuum(self, name: str, hours: int) -> None:
+        """Delete files that no version of a table has named for so many hours."""
         table = self.open(name)
         with self._told(name):
-            return len(table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True))
+            table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
 
     def _uri(self, name: str) -> str:
         # Files are read and written by another client, which knows fewer places.

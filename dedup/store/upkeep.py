@@ -127,13 +127,21 @@ def vacuum(tables: Tables, hours: int) -> int:
         Snapshot(tables=tables, state=state).list_files(name)
     withdraw(tables, state, find_orphans(tables, hours))
     for name in (*state.segments, BATCHES):
-        count += tables.log.vacuum(name, hours)
+        # Delta Lake names all that the log tells of as taken out, also what earlier calls have deleted.
+        before = _list_stored(tables, name)
+        tables.log.vacuum(name, hours)
+        count += len(before - _list_stored(tables, name))
         if is_local(tables.path):
             for folder in Path(resolve(tables.path)[1], name).glob(f"{SEGMENT}=*"):
                 # A writer may be about to fill it.
                 if time.time() - folder.stat().st_mtime >= hours * 3600 and not any(folder.iterdir()):
                     folder.rmdir()
     return count
+
+
+def _list_stored(tables: Tables, name: str) -> set[str]:
+    entries = tables.storage.list(f"{tables.path}/{name}", recursive=True)
+    return {entry.path for entry in entries if not entry.is_folder}
 
 
 def find_orphans(tables: Tables, hours: float) -> dict[str, list[str]]:

@@ -151,6 +151,7 @@ def test_vacuum_deletes_what_no_state_names_and_nothing_that_one_does(tables):
     edges = list_edges(tables)
     assert vacuum(tables, 1) == 0
     assert vacuum(tables, 0) == sum(len(files) for files in grown.writing.files.values())
+    assert vacuum(tables, 0) == 0
     assert list_edges(tables) == edges
     assert check(tables, mend=False, hours=0) == []
 
