@@ -779,8 +779,8 @@ MUTATIONS = (
         "explained-change",
         "A recorded similarity that is not that of the texts is said.",
         "explain/explanation.py",
-        "pair.jaccard != pair.comparison.jaccard",
-        "pair.jaccard is None",
+        "told != each.jaccard and",
+        "told is None and",
         ("test_explain.py::test_a_changed_text_is_noticed",),
     ),
     # Settings and the plan.

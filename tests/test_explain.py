@@ -507,6 +507,12 @@ def test_a_text_equal_to_one_that_a_later_layer_removed_is_not_told_as_equal_to_
     assert [(pair.left_id, pair.right_id) for pair in found.chain] == [(5, 1), (1, 0)]
 
 
+def test_texts_without_a_token_that_are_equal_by_their_bytes_are_no_changed_ones(run_on):
+    found = explain(run_on({1: "?!", 2: "?!"}, "layers=exact"), "2")
+
+    assert (found.direct.verdict, found.notes) == ("layer exact: equal", ())
+
+
 def test_a_document_of_another_corpus_is_told_by_its_own_id(run_on, tmp_path):
     text = " ".join(WORDS)
     pq.write_table(pa.table({"id": [15], "text": [text]}), tmp_path / "other.parquet")
