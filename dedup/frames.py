@@ -49,7 +49,9 @@ def take_frame(given: object) -> Frame | None:
         with warnings.catch_warnings():
             # Names that are no strings do come back: see `_to_pandas`.
             warnings.filterwarnings("ignore", "The DataFrame has .* not roundtrip correctly")
-            table = pa.table(given)
+            has_levels = getattr(getattr(given, "index", None), "nlevels", 1) > 1
+            # A level of mere row numbers would be no column, and the labels of the rows that stay would lack it.
+            table = pa.Table.from_pandas(given, preserve_index=True) if has_levels else pa.table(given)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         said = str(error).splitlines()[0]
         raise ConfigError(f"input: must be rows of columns that Arrow knows ({said})") from error

@@ -108,10 +108,20 @@ def test_labels_of_several_levels_come_back_with_types_of_arrow(nulls):
         lambda frame: frame.set_axis(frame.columns.astype("string"), axis="columns"),
         lambda frame: frame.set_axis(pd.CategoricalIndex(frame.columns), axis="columns"),
         lambda frame: frame.set_axis(pd.MultiIndex.from_product([[*frame], [""]], names=["a", None]), axis="columns"),
+        lambda frame: pd.concat({"a": frame.reset_index(drop=True)}),
         lambda frame: frame.set_index(pd.Index([1, None, 3], dtype="Int64")),
         lambda frame: frame.set_index(pd.Index(["x", None, "z"], dtype="string")),
     ],
-    ids=["none", "nan", "strings", "categories", "levels", "integers with nulls", "strings with nulls"],
+    ids=[
+        "none",
+        "nan",
+        "strings",
+        "categories",
+        "levels",
+        "row numbers in levels",
+        "integers with nulls",
+        "strings with nulls",
+    ],
 )
 @pytest.mark.parametrize("mode", ["filter", "annotate"])
 def test_indexes_of_any_kind_come_back(tmp_path, change, mode):
