@@ -35,6 +35,9 @@ Rows = TypeVar("Rows", bound=ArrowTable)
 Location: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = Location | Sequence[Location]
 
+HELD = "input.arrow"
+"""Name of the file that rows in memory are read from."""
+
 
 @overload
 def deduplicate(
@@ -196,11 +199,8 @@ def deduplicate(
     held = None
     if frame is not None:
         _check_rows(type(input).__name__, spark, is_kept=work is None or chosen.shingles.stored)
-        # One file of rows, which every engine reads from there.
-        held = tempfile.mkdtemp(prefix="dedup-")
-        paths = [f"{held}/input.arrow"]
-        with pa.OSFile(paths[0], "wb") as sink, pa.ipc.new_file(sink, frame.table.schema) as writer:
-            writer.write_table(frame.table)
+        held = _hold(frame.table)
+        paths = [f"{held}/{HELD}"]
         chosen = replace(chosen, input=replace(chosen.input, format="arrow", name_filter=""))
     elif table is None:
         paths = _list_paths(input)
@@ -287,6 +287,22 @@ def _choose_work(store: Location | None, batch: str, *, reelect: bool, is_tempor
     from dedup.run.growing import Growth  # noqa: PLC0415 - only a store needs its modules
 
     return Growth(store=_to_path("store", store), batch=batch, anew=reelect, outputs=() if is_temporary else None)
+
+
+def _hold(table: pa.Table) -> str:
+    """Return a temporary folder with one file of rows, which every engine reads from there."""
+    folder = tempfile.mkdtemp(prefix="dedup-")
+    try:
+        # A file has one dictionary for all chunks of a column.
+        options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+        with pa.OSFile(f"{folder}/{HELD}", "wb") as sink, pa.ipc.new_file(sink, table.schema, options=options) as file:
+            file.write_table(table)
+    except BaseException as error:
+        _delete(folder)
+        if isinstance(error, pa.ArrowException):
+            raise ConfigError(f"input: must be rows of columns that Arrow writes ({error})") from error
+        raise
+    return folder
 
 
 def _read_frame(read: "Callable[[str], ds.Dataset]", frame: Frame, name: str) -> object:

@@ -166,6 +166,24 @@ def test_tables_of_arrow_come_back_as_tables():
         assert kept.equals(pa.concat_tables([table.slice(0, 1), table.slice(2)]))
 
 
+def test_chunks_of_several_dictionaries_come_back():
+    chunks = [pa.array(words).dictionary_encode() for words in (["x", "y"], ["z"])]
+    table = pa.Table.from_pylist(ROWS).append_column("of", pa.chunked_array(chunks))
+    kept = find_duplicates(table).kept
+
+    assert (kept.schema, kept["of"].to_pylist()) == (table.schema, ["x", "z"])
+
+
+def test_dictionaries_too_large_together_are_refused_and_leave_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    halves = [pa.array([f"{half}{number}" for number in range(100)]) for half in "ab"]
+    chunks = [pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), half) for half in halves]
+
+    with pytest.raises(dedup.ConfigError, match="input: must be rows of columns that Arrow writes"):
+        find_duplicates(pa.table({"id": range(200), "text": pa.chunked_array(chunks)}))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_relation_of_duckdb_comes_back_as_one():
     table = pa.Table.from_pylist(ROWS)
     relation = duckdb.from_arrow(table).filter("id < 3")
