@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 
@@ -9,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dedup.cli import main
 from dedup.run.session import ENVIRONMENT, PACKAGE, ROOT
 from tests.classes import share_loops
+from tests.conftest import PROFILE
 from tests.documented import find_commands
 
 RUNS_THIS = {"scripts/test"}
@@ -56,6 +60,16 @@ def type_in(folder, text):
     return done.returncode
 
 
+def act(folder, text):
+    """Return the status of a command, as `type_in`; `dedup` is called here where it is alone, for the imports."""
+    for line in re.split(r"(?<!\\)\n", text):
+        words = shlex.split(line.replace("\\\n", ""))
+        status = type_in(folder, line) if words[0] != "scripts/dedup" or "|" in words else main(words[1:])
+        if status:
+            return status
+    return 0
+
+
 @pytest.mark.parametrize(
     "shown",
     [
@@ -65,11 +79,12 @@ def type_in(folder, text):
     ],
     ids=str,
 )
-def test_a_command_does_what_the_page_says(checkout, shown):
+def test_a_command_does_what_the_page_says(checkout, shown, monkeypatch):
     # Several write to one folder.
     text = shown.text.replace("\nspark-submit", "\nrm -r clean\nspark-submit")
     shutil.rmtree(checkout / "clean", ignore_errors=True)
+    monkeypatch.chdir(checkout)
     if "scripts/submit" in text:
         lend_archive(checkout)
 
-    assert type_in(checkout, text) == (2 if shown.refused else 0)
+    assert (type_in if PROFILE == "full" else act)(checkout, text) == (2 if shown.refused else 0)
