@@ -1,6 +1,7 @@
 """A store made anew with other settings."""
 
 import json
+from itertools import product
 
 import pytest
 
@@ -121,14 +122,10 @@ def test_what_was_deleted_stays_deleted_and_what_comes_meanwhile_is_taken_over(p
 @pytest.mark.parametrize(
     ("way", "twice", "times"),
     [
-        ("from its sets", False, 1),
-        ("from its sets", True, 2),
-        ("from texts", False, 2),
-        ("from texts", True, 1),
-        pytest.param("from its sets", False, 2, marks=pytest.mark.full),
-        pytest.param("from its sets", True, 1, marks=pytest.mark.full),
-        pytest.param("from texts", False, 1, marks=pytest.mark.full),
-        pytest.param("from texts", True, 2, marks=pytest.mark.full),
+        pytest.param(
+            *each, marks=() if each in {("from its sets", True, 2), ("from texts", False, 1)} else pytest.mark.full
+        )
+        for each in product(OTHER, [False, True], [1, 2])
     ],
 )
 def test_what_was_deleted_and_came_again_is_of_the_batch_that_brought_it_last(place, way, twice, times):
