@@ -241,7 +241,7 @@ def test_a_table_of_which_all_rows_go_leaves_an_empty_one(spark, tmp_path):
 
 def test_a_table_of_which_all_rows_go_has_the_columns_that_are_merged(spark, tmp_path):
     spark.createDataFrame([(1, "one text"), (2, "one text")], "id long, text string").write.parquet(f"{tmp_path}/in")
-    settings = {"input.table": f"parquet.`{tmp_path}/in`", "input.id_column": "id"}
+    settings = {"input.table": f"parquet.`{tmp_path}/in`", "input.id_column": "id", "layers": ["exact"]}
     config = load_config(settings=settings | {"keep.drop": "all", "keep.merge": ["count", "texts:text"]})
     run(spark, Job(inputs=[], output=f"{tmp_path}/out", config=config))
 
@@ -274,7 +274,7 @@ def test_a_column_that_a_format_does_not_hold_is_told_by_its_name(spark, tmp_pat
 
 def test_a_null_alone_in_a_record_of_csv_stays_a_record(spark, tmp_path):
     table = spark.createDataFrame([("one",), (None,), (None,)], "text string")
-    config = load_config(settings={"output.format": "csv"})
+    config = load_config(settings={"output.format": "csv", "layers": ["exact"]})
 
     run(spark, Job(inputs=[], output=f"{tmp_path}/out", config=config, table=table))
 
