@@ -1,14 +1,21 @@
 """Intervals of shares against scipy's own, and against families that are found or missed whole."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from dedup.kernels.confidence import Share, measure_share
 
 
+@pytest.fixture(scope="module")
+def binomtest():
+    """Return the test of scipy, which is a second of imports that no other worker needs."""
+    return import_module("scipy.stats").binomtest
+
+
 @pytest.mark.parametrize(("count", "of"), [(0, 1), (1, 1), (0, 40), (3, 40), (39, 40), (40, 40), (999, 1000)])
-def test_single_things_have_the_interval_of_clopper_and_pearson(count, of):
+def test_single_things_have_the_interval_of_clopper_and_pearson(binomtest, count, of):
     expected = binomtest(count, of).proportion_ci(0.95, method="exact")
 
     found = measure_share(np.arange(of) < count, np.ones(of, dtype=np.int64))
@@ -27,7 +34,7 @@ def test_families_found_or_missed_whole_count_as_one_each():
     assert (counted.low, counted.high) == pytest.approx((single.low, single.high), rel=1e-9)
 
 
-def test_pairs_spread_evenly_over_families_count_each():
+def test_pairs_spread_evenly_over_families_count_each(binomtest):
     spread = measure_share(np.full(50, 18), np.full(50, 20))
 
     assert (spread.low, spread.high) == pytest.approx(tuple(binomtest(900, 1000).proportion_ci(method="exact")))

@@ -3,6 +3,7 @@
 
 import random
 import unicodedata
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -28,16 +29,6 @@ EXTREMES = [
     for number, words in enumerate(WORDS)
 ]
 """The default, and all else at once."""
-CHARACTERS = [char for char in map(chr, range(0x110000)) if not "\ud800" <= char < "\ue000"]
-ASSIGNED = [char for char in CHARACTERS if unicodedata.category(char) not in {"Cn", "Co"}]
-MARKS = [char for char in ASSIGNED if unicodedata.combining(char)]
-DECOMPOSED = [
-    (char, [chr(int(part, 16)) for part in parts])
-    for char in ASSIGNED
-    if (parts := unicodedata.decomposition(char).split()) and not parts[0].startswith("<") and len(parts) == 2
-]
-SECONDS = sorted({second for _, (_, second) in DECOMPOSED} | set("\u1161\u1175\u11a8\u11c2"))
-FIRSTS = sorted({first for _, (first, _) in DECOMPOSED} | set("\u1100\u1112가각힣"))
 SCRIPTS = [
     "aZ é\u0301\u0327ﬁ½İẞ",
     "ΟΔΣσςά.'Σ\u0301 ϹͅΑ",
@@ -52,9 +43,37 @@ SCRIPTS = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _loops():
-    """Run once: the tables are of no use to the oracles."""
+class Characters(NamedTuple):
+    """Characters by what folding may do with them, but for `every`, which has all."""
+
+    every: list[str]
+    assigned: list[str]
+    marks: list[str]
+    decomposed: list[str]
+    """Into a first and a second character, which all such first and second ones are in the next two."""
+    firsts: list[str]
+    seconds: list[str]
+
+
+@pytest.fixture(scope="module")
+def characters():
+    """Return what the worker of these tests alone looks for."""
+    every = [char for char in map(chr, range(0x110000)) if not "\ud800" <= char < "\ue000"]
+    assigned = [char for char in every if unicodedata.category(char) not in {"Cn", "Co"}]
+    decomposed = {
+        char: [chr(int(part, 16)) for part in parts]
+        for char in assigned
+        if (parts := unicodedata.decomposition(char).split()) and not parts[0].startswith("<") and len(parts) == 2
+    }
+    firsts, seconds = map(set, zip(*decomposed.values(), strict=True))
+    return Characters(
+        every=every,
+        assigned=assigned,
+        marks=[char for char in assigned if unicodedata.combining(char)],
+        decomposed=[*decomposed],
+        firsts=sorted(firsts | set("\u1100\u1112가각힣")),
+        seconds=sorted(seconds | set("\u1161\u1175\u11a8\u11c2")),
+    )
 
 
 def check(documents, words):
@@ -78,24 +97,30 @@ def check(documents, words):
         for number, words in enumerate(WORDS)
     ],
 )
-def test_every_character_folds_alone_and_between_letters(words):
+def test_every_character_folds_alone_and_between_letters(characters, words):
     # Tables are of blocks, which those between are of too.
-    check([*ASSIGNED, *CHARACTERS[:: 1 if PROFILE == "full" else 61]], words)
-    check([f"A{char}B" for char in ASSIGNED], words)
+    check([*characters.assigned, *characters.every[:: 1 if PROFILE == "full" else 61]], words)
+    check([f"A{char}B" for char in characters.assigned], words)
 
 
 @pytest.mark.parametrize("words", EXTREMES)
-def test_every_mark_folds_behind_letters_and_whatever_composes_behind_all_that_it_may(words):
+def test_every_mark_folds_behind_letters_and_whatever_composes_behind_all_that_it_may(characters, words):
     bases = ["a", "E", "é", "ậ", "=", "漢", "ﬁ", "´", "ा", "ا", "か", "ｶ", "가", "a\u0301", "x\u05b0", "न\u093c", ""]
-    check([base + mark for base in bases for mark in MARKS + SECONDS], words)
-    check([f"{first}{second}a" for first in FIRSTS for second in SECONDS], words)
-    check([f"{char}{second}" for char, _ in DECOMPOSED for second in SECONDS], words)
+    check([base + mark for base in bases for mark in characters.marks + characters.seconds], words)
+    check([f"{first}{second}a" for first in characters.firsts for second in characters.seconds], words)
+    check([f"{char}{second}" for char in characters.decomposed for second in characters.seconds], words)
 
 
 @pytest.mark.parametrize("words", EXTREMES)
-def test_random_strings_of_what_meets_fold_as_one(words):
+def test_random_strings_of_what_meets_fold_as_one(characters, words):
     chance = random.Random(repr(words))
-    pool = [*MARKS, *SECONDS * 4, *FIRSTS * 2, *"aAEé \nΣσ.'!" * 30, *"".join(SCRIPTS) * 5]
+    pool = [
+        *characters.marks,
+        *characters.seconds * 4,
+        *characters.firsts * 2,
+        *"aAEé \nΣσ.'!" * 30,
+        *"".join(SCRIPTS) * 5,
+    ]
     check(["".join(chance.choices(pool, k=chance.randint(2, 9))) for _ in range(40_000)], words)
 
 

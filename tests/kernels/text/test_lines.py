@@ -13,7 +13,6 @@ from dedup.kernels.text.lines import read_lines
 from dedup.kernels.text.unicode_words import UnicodeWords
 from tests.oracles import token_hash, tokens
 
-SPACES = [chr(point) for point in range(0x110000) if chr(point).isspace()]
 TEXTS = st.lists(
     st.none() | st.text(max_size=9) | st.text("aé漢😀.\n\r \t\u2028\u3000\x85", max_size=40),
     max_size=5,
@@ -71,9 +70,10 @@ def test_lines_are_those_of_the_definition(texts, by_paragraph, by_tokens, least
 
 @pytest.mark.parametrize("by_paragraph", [False, True])
 def test_white_space_is_what_python_takes_for_it(by_paragraph):
-    texts = [f"{char}a{char}\n{char}\nb{char}c" for char in map(chr, range(0x3100))] + SPACES + ["".join(SPACES) + "a"]
+    spaces = [char for char in map(chr, range(0x110000)) if char.isspace()]
+    texts = [f"{char}a{char}\n{char}\nb{char}c" for char in map(chr, range(0x3100))] + spaces + ["".join(spaces) + "a"]
     options = {"by_paragraph": by_paragraph, "by_tokens": False}
-    assert len(SPACES) == 29
+    assert len(spaces) == 29
     assert read(texts, **options) == [expect(text, least=1, **options) for text in texts]
 
 
