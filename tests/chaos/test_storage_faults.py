@@ -187,11 +187,11 @@ class Module:
         return stepping
 
 
-def watch(method, faults: Faults):
-    """Return a method of paths whose calls for the disk are steps."""
+def watch(method, faults: Faults, folder: Path):
+    """Return a method of paths whose calls for the disk, below a folder, are steps."""
 
     def stepping(path, *given, **named):
-        if "pytest" in str(path) and "store" not in str(path):
+        if path.is_relative_to(folder) and "store" not in str(path):
             faults.step(method.__name__)
         return method(path, *given, **named)
 
@@ -210,7 +210,7 @@ def faults(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "os", own)
     monkeypatch.setattr(storage, "shutil", Module(shutil, faults, "rmtree", "copyfile"))
     for name in ("rename", "replace", "unlink", "mkdir"):
-        monkeypatch.setattr(pathlib.Path, name, watch(getattr(pathlib.Path, name), faults))
+        monkeypatch.setattr(pathlib.Path, name, watch(getattr(pathlib.Path, name), faults, tmp_path))
     # A process that was killed is none.
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
     for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0}.items():
