@@ -35,7 +35,7 @@ from dedup.store.numbering import DIGESTS
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
-from dedup.store.upkeep import note_outputs
+from dedup.store.upkeep import is_whole, note_outputs
 
 LOG = logging.getLogger("dedup")
 
@@ -127,7 +127,7 @@ class Growth:
                 begun = state.begin(config, part.spec, engine.id_type)
                 found, grown = arriving.grow(own, begun.note_outputs(self.batch, outputs))
             except StorageError as error:
-                if operation:
+                if operation or is_whole(tables, state):
                     raise
                 raise StorageError(
                     f"--batch: {self.batch!r} is in the store, which stays as it is; its output cannot be made again "

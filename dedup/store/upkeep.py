@@ -144,6 +144,20 @@ def _list_stored(tables: Tables, name: str) -> set[str]:
     return {entry.path for entry in entries if not entry.is_folder}
 
 
+def is_whole(tables: Tables, state: State) -> bool:
+    """Tell whether all files of a state are there, which `vacuum` may have deleted since.
+
+    Raises
+    ------
+    StorageError
+        When the storage does not tell.
+    """
+    snapshot = Snapshot(tables=tables, state=state)
+    return all(
+        {file.path for file in snapshot.list_files(name)} <= _list_stored(tables, name) for name in state.segments
+    )
+
+
 def find_orphans(tables: Tables, hours: float) -> dict[str, list[str]]:
     """Return the segments of every table that no state names, and that are older than so many hours."""
     state, before = read_state(tables), (time.time() - hours * 3600) * 1000

@@ -14,6 +14,8 @@ import pytest
 from deltalake import DeltaTable
 
 from dedup.cli import run as cli
+from dedup.errors import StorageError
+from dedup.files.storage import Storage
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
@@ -219,6 +221,22 @@ def test_an_output_whose_store_was_vacuumed_cannot_be_made_again_and_one_line_sa
     assert grown.add("b", numbered(TEXTS[20:], 20), output="again") == 2
     assert "vacuum has deleted what was there before it" in capsys.readouterr().err
     assert grown.content() == before
+
+
+def test_an_output_is_made_again_once_the_storage_gives_the_store_and_no_vacuum_is_blamed(grown, monkeypatch, capsys):
+    def refuse(storage, path):
+        if "/sets/" in path:
+            raise StorageError(f"{path}: must be a path that can be read and written (AWS Error SLOW_DOWN)")
+        return opened(storage, path)
+
+    opened = Storage.open
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "open", refuse)
+        assert grown.add("b", numbered(TEXTS[20:], 20), output="again") == 2
+    said = capsys.readouterr().err
+    assert "SLOW_DOWN" in said
+    assert "vacuum" not in said
+    assert grown.add("b", numbered(TEXTS[20:], 20), output="again") == 0
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750])
