@@ -151,8 +151,13 @@ class Log:
         once = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(TRANSACTION, number)])
         table = self.open(BATCHES, version)
         actions: list[AddAction | RemoveAction] = [_add(file), *map(_remove, replaced)]
-        with _or_conflict(), self._told(BATCHES), narrow(self.path):
-            table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=once)
+        try:
+            with _or_conflict(), self._told(BATCHES), narrow(self.path):
+                table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=once)
+        except Conflict:
+            # Where the answer of an object store was lost, its client tries again, and is refused for its own commit.
+            if file.path not in {each.path for each in list_named(self.open(BATCHES, version + 1))}:
+                raise
 
     def vacuum(self, name: str, hours: int) -> None:
         """Delete files that no version of a table has named for so many hours."""

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 from pyarrow import csv
 
 from dedup.cli import store as cli
@@ -17,7 +19,7 @@ from dedup.errors import DataError, StorageError
 from dedup.files.storage import Storage
 from dedup.files.systems import find_reason
 from dedup.store.deleting import delete_ids
-from dedup.store.schemas import TABLES, list_layouts
+from dedup.store.schemas import BATCHES, TABLES, list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, create, read_state
 from dedup.store.tables import Tables
@@ -153,6 +155,23 @@ def test_vacuum_deletes_what_no_state_names_and_nothing_that_one_does(tables):
     assert vacuum(tables, 0) == sum(len(files) for files in grown.writing.files.values())
     assert vacuum(tables, 0) == 0
     assert list_edges(tables) == edges
+    assert check(tables, mend=False, hours=0) == []
+
+
+def test_a_commit_whose_answer_is_lost_counts_and_keeps_its_files(tables, monkeypatch):
+    """The client of an object store asks for it again, and is refused: the version is there."""
+    commit = DeltaTable.create_write_transaction
+
+    def lose(table, *given, **named):
+        commit(table, *given, **named)
+        if table.table_uri.rstrip("/").endswith(BATCHES):
+            raise CommitFailedError("a version of this number exists")
+
+    grown = prepare(tables, "late", [Row(5, "a text that is never there at all")], SEARCH)
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "create_write_transaction", lose)
+        after = grown.finish("add")
+    assert read_state(tables) == after
     assert check(tables, mend=False, hours=0) == []
 
 
