@@ -32,6 +32,8 @@ COLOUR = re.compile("\x1b\\[[0-9;]*m")
 """Escape sequences that paint the messages of Delta Lake."""
 SYSTEM = re.compile(r"\(os error (\d+)\)")
 """End of a message of this machine's file system, with the number of the error."""
+ANSWER = "Error performing "
+"""Words of Delta Lake's client before a request that an object store has refused, or has not answered."""
 TRANSACTION = "dedup"
 """Name of the one line of commits to `batches`: two that follow the same commit exclude each other."""
 
@@ -187,7 +189,8 @@ class Log:
             if number and int(number[1]) in FULL:
                 with readable(f"{self.path}/{name}"):
                     raise OSError(int(number[1]), reason) from error
-            raise StorageError(f"{redact(self.path)}/{name}: must be a table of Delta Lake ({reason})") from error
+            rule = "that can be read and written" if ANSWER in reason else "of Delta Lake"
+            raise StorageError(f"{redact(self.path)}/{name}: must be a table {rule} ({reason})") from error
 
 
 @contextlib.contextmanager

@@ -85,6 +85,7 @@ def test_a_table_that_cannot_be_made_is_named(tmp_path, monkeypatch):
         ("\x1b[31m↳\x1b[0m No space left on device (os error 28)\n", "no space is left on the disk of {}; make some"),
         ("Read-only file system (os error 30)", r"{}: must be a table of Delta Lake \(Read-only"),
         ("Generic S3 error: refused", r"{}: must be a table of Delta Lake \(Generic S3 error: refused\)"),
+        ("Error performing PUT: 503", r"{}: must be a table that can be read and written \(Error performing PUT: 503"),
     ],
 )
 def test_a_disk_that_takes_no_commit_is_told_in_a_line(tmp_path, monkeypatch, said, words):
