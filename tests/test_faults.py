@@ -4,7 +4,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from dedup.errors import DedupError
+from dedup.errors import DedupError, StorageError
 from dedup.run import faults
 from dedup.run.session import End
 
@@ -42,4 +42,21 @@ def test_a_python_worker_that_died_is_one_line():
 
     assert str(known).startswith(
         "a Python worker of Spark ended before its work was done, most likely for lack of memory"
+    )
+
+
+def test_a_file_that_s3_does_not_give_to_spark_is_no_damaged_one():
+    """Of a damaged one a run drops the stages that it has finished."""
+    known = faults.recognise(
+        PySparkException(
+            "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Error while reading file s3a://b/in/p3.jsonl. "
+            "SQLSTATE: KD001\n\tat a.b(C.scala:1)\nCaused by: software.amazon.awssdk.services.s3.model.S3Exception: "
+            "SlowDown (Service: S3, Status Code: 503, Request ID: null)\n\tat a.b"
+        )
+    )
+
+    assert isinstance(known, StorageError)
+    assert str(known) == (
+        "s3a://b/in/p3.jsonl: must be given to Spark by its store (SlowDown (Service: S3, Status Code: 503, Request "
+        "ID: null)); then repeat the command, which goes on"
     )

@@ -27,6 +27,8 @@ TEMPORARY = (
     r"(?:Exception|Failed to create)[^\n]*/blockmgr-[0-9a-f]{8}-[^\n]*|\[Errno \d+\] [^\n]*/pyspark-[0-9a-f]{8}-.*"
 )
 """Pattern of what Java and Python say of a file in spark.local.dir that is gone or cannot be made."""
+REFUSED = r"\(Service: S3, Status Code: (?:403|429|5\d\d)"
+"""Pattern of S3's answer to Spark where it does not give an object, or not now."""
 AGAIN = "repeat the command, which goes on"
 EXHAUSTED = f"Spark ran out of memory; raise spark.driver.memory, on a cluster spark.executor.memory, and {AGAIN}"
 
@@ -71,6 +73,13 @@ def _unreadable(said: str) -> DedupError:
     return DataError(f"--input: {paths[0] if paths else 'a file'} cannot be read ({why}); mend it or take it away")
 
 
+def _refused(said: str) -> DedupError:
+    path = PATH.search(said)
+    where = path[0].rstrip(".):]") if path else "a file"
+    why = _shorten(said.rpartition("S3Exception: ")[2].partition("\n")[0])
+    return StorageError(f"{where}: must be given to Spark by its store ({why}); then {AGAIN}")
+
+
 def _lacking(said: str) -> DedupError:
     found = re.search(TEMPORARY, said)
     return StorageError(
@@ -110,6 +119,7 @@ KNOWN: dict[str, Callable[[str], DedupError]] = {
         f"--table: Spark must find a value in every row, also for sql: in keep.order ({_shorten(said)}); mend the "
         "expression, or the rows"
     ),
+    REFUSED: _refused,
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|ould not read footer|is not a Parquet file|ChecksumException"
     r"|CRC checksum verification failed|FileNotFoundException": _unreadable,
 }
