@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dedup.files.formats.format import FilePart
+from dedup.files.formats.format import FilePart, InputFile, ask_each
 from dedup.files.listing import Listing
 
 MOST_SHARES = 4
@@ -35,11 +35,14 @@ def split_files(listing: Listing, split_bytes: int, cores: int = 1) -> list[Spli
     DataError
         When a large file of a columnar format is damaged.
     """
+
+    def cut(number: int, file: InputFile) -> list[FilePart]:
+        return [*file.format.split(number, file, split_bytes)] if file.size > split_bytes else []
+
     splits: list[Split] = []
     small: list[FilePart] = []
     gathered = 0
-    for number, file in enumerate(listing.every):
-        parts = list(file.format.split(number, file, split_bytes)) if file.size > split_bytes else []
+    for (number, file), parts in zip(enumerate(listing.every), ask_each(listing.every, cut), strict=True):
         # No split has files of the input and others.
         if small and (number == len(listing.files) or (len(parts) < 2 and gathered + file.size > split_bytes)):
             splits.append(Split(parts=tuple(small)))

@@ -21,7 +21,7 @@ from dedup.files.systems import can_rename, is_local, readable, redact, resolve
 
 COPY_BYTES = 1 << 20
 COPIES, READS = 16, 16
-"""Objects copied, and ranges read, at a time; the store does the work."""
+"""Objects copied, and ranges or beginnings of files read, at a time; the store does the work."""
 MOST_COPIED = 5 << 30
 """Bytes of the largest object that S3 copies in one request."""
 MARK = "_DEDUP"

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import pickle
+import threading
 from functools import partial
 
 import numpy as np
@@ -439,3 +440,36 @@ def test_a_text_file_is_a_document_and_its_path_the_id(tmp_path):
     assert column(pieces, "id") == [str(tmp_path / name) for name in names]
     assert column(pieces, "text") == ["a+b 100%.txt\r\n", "deep/ü.txt\r\n", ""]
     assert len(split_files(list_files([str(tmp_path)]), 1 << 20)) == 1
+
+
+def meet(work, barrier):
+    """Return a function that waits until another thread does the same."""
+
+    def act(*given):
+        barrier.wait(timeout=10)
+        return work(*given)
+
+    return act
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv"])
+def test_files_that_a_store_gives_are_looked_at_side_by_side(tmp_path, monkeypatch, name):
+    for number in range(4):
+        place(tmp_path, name).rename(tmp_path / f"{number}-{name}")
+    listing = list_files([str(tmp_path)])
+    found = open_source(listing, id_column="id", text_column="text"), split_files(listing, 1000)
+    monkeypatch.setattr("dedup.files.formats.format.is_local", lambda _: False)
+    barrier, kind = threading.Barrier(2), type(listing.format)
+    for owner, step in ((kind, "split"), (jsonl, "_peek") if kind is jsonl.JsonlFormat else (kind, "schemas")):
+        monkeypatch.setattr(owner, step, meet(getattr(owner, step), barrier))
+
+    assert (open_source(listing, id_column="id", text_column="text"), split_files(listing, 1000)) == found
+
+
+def test_the_first_of_several_files_that_cannot_be_read_is_told(tmp_path, monkeypatch):
+    for number in range(40):
+        (tmp_path / f"{number:02}.csv").write_bytes(b"id,text\n" if number % 9 else b"id,\xff\n")
+    monkeypatch.setattr("dedup.files.formats.format.is_local", lambda _: False)
+
+    with pytest.raises((DataError, SchemaError), match=r"/00\.csv"):
+        open_source(list_files([str(tmp_path)]), id_column="id", text_column="text")

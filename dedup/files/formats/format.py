@@ -8,9 +8,10 @@ rows --create--> a new file
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.files.columns import Columns, check, require_type
 from dedup.files.delete_spans import Spans
-from dedup.files.storage import OutputFile, Storage
-from dedup.files.systems import find_reason, is_of_system, readable, redact, resolve
+from dedup.files.storage import READS, OutputFile, Storage
+from dedup.files.systems import find_reason, is_local, is_of_system, readable, redact, resolve
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -105,6 +106,7 @@ Write: TypeAlias = Callable[[pa.Table], object]
 """Function that writes rows to an open file, as a unit of their own if the format has units."""
 NumberedRows: TypeAlias = Iterator[tuple[Rows, pa.Table]]
 """Numbers of rows, as of documents, and the rows with every column."""
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -363,8 +365,8 @@ class RowFormat(Format):
     def check(self, files: Sequence[InputFile], columns: Columns) -> pa.DataType:
         """See `Format.check`."""
         common = None
-        for file in files:
-            for schema in self.schemas(file):
+        for file, schemas in zip(files, ask_each(files, lambda _, file: [*self.schemas(file)]), strict=True):
+            for schema in schemas:
                 id_type = check(schema, columns, file.path)[0] or pa.string()
                 common = common or id_type
                 require_type(id_type, common, file.path)
@@ -385,6 +387,19 @@ class RowFormat(Format):
                     f"{redact(file.path)}: must not change while the job reads it (rows that it had are gone)"
                 )
         return written
+
+
+def ask_each(files: Sequence[InputFile], ask: Callable[[int, InputFile], Answer]) -> Iterator[Answer]:
+    """Yield an answer of each file, given its number, in their order; of a store's, which is slow, some at a time."""
+    numbers = range(len(files))
+    if all(is_local(file.path) for file in files):
+        yield from map(ask, numbers, files)
+        return
+    asking = ThreadPoolExecutor(READS)
+    try:
+        yield from asking.map(ask, numbers, files)
+    finally:
+        asking.shutdown(cancel_futures=True)
 
 
 @contextmanager

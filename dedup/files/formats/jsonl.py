@@ -29,6 +29,7 @@ from dedup.files.formats.format import (
     Rejected,
     Rows,
     Write,
+    ask_each,
     damaged,
 )
 from dedup.files.formats.json_line import (
@@ -68,8 +69,7 @@ class JsonlFormat(RecordFormat):
         """See `Format.check`: of the first records."""
         names: set[str] = set()
         kinds = set()
-        for file in files:
-            kind, found = _peek(file, columns)
+        for kind, found in ask_each(files, lambda _, file: _peek(file, columns)):
             kinds.add(kind)
             names |= found
         if not names:
