@@ -420,7 +420,7 @@ class Draw:
 
     def _check(self, given: Path, output: Path, report: dict[str, Any]) -> None:
         """Assert that kept and removed rows together are the input exactly, and that the report lacks nothing."""
-        assert report["left_out"] == {}
+        assert report["left_out"] == {}, report["left_out"]
         assert to_table(report)
         before, settings = read(given), self.settings
         rows = [row for _, each in before.values() for row in each]

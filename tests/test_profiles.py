@@ -349,6 +349,21 @@ def test_the_page_has_a_table_of_the_profiles(tmp_path):
     assert '<th scope="row">c-of-web</th><td>0</td>' in page
 
 
+def test_what_the_cap_may_have_lost_of_each_profile_is_added_up(tmp_path):
+    rng = Random(3)
+    rows = [
+        {"id": f"k{number}", "text": " ".join(rng.sample(WORDS[:30], 20)), "type": None, "lang": lang}
+        for number, lang in enumerate(["zh", "en"] * 30)
+    ]
+    given = {"profile": PROFILES[1:2], "buckets.max_bucket": 2, "threshold": 0.5, "shingles.shingle_size": 1}
+    report = run_in_memory(make_job(write(tmp_path / "in", rows), tmp_path / "out", given))
+
+    assert report["left_out"] == {}
+    assert report["pairs"]["uncompared"] > 0
+    for name in ("lost_at_most", "documents_lost_at_most"):
+        assert report["uncompared"][name] == sum(each["uncompared"][name] for each in report["profiles"]) > 0
+
+
 def test_the_preset_of_a_mixed_corpus_tells_pages_code_and_chinese_apart(tmp_path):
     config = load_config(preset="mixed")
     own = {name: (each.threshold, each.shingles.shingle_size) for name, each in config.by_profile.items()}

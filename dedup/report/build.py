@@ -261,14 +261,14 @@ def _tell_profiles(outcome: Outcome, inform: Inform) -> dict[str, Any]:
         told.append(
             {"name": each.name, **settings, "text": asdict(each.config.text)} | {key: report[key] for key in OF_PROFILE}
         )
-    lost = sum(each["uncompared"]["lost_at_most"] for each in told)
-    uncompared = outcome.near.paired.pairs_uncompared
+    counted = ("lost_at_most", "documents_lost_at_most")
+    lost = {name: sum(each["uncompared"][name] for each in told) for name in counted}
     return {
         "profiles": told,
         "uncompared": {
             **asdict(outcome.near.lost or Lost()),
-            "lost_share_at_most": _share(lost, uncompared),
-            "lost_at_most": lost,
+            "lost_share_at_most": _share(lost["lost_at_most"], outcome.near.paired.pairs_uncompared),
+            **lost,
         },
         "missed_by_bands": None if None in (missed := [each["missed_by_bands"] for each in told]) else sum(missed),
         "recall_at_threshold": min(each["recall_at_threshold"] for each in told if each["documents"]),

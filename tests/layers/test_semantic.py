@@ -424,7 +424,7 @@ def test_it_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     run_in_memory(make_job(tmp_path, "memory", **alone))
     job = make_job(tmp_path, "spark", **alone)
     with monkeypatch.context() as patch:
-        patch.setattr("dedup.layers.semantic.semantic.find_members", lambda *_, **__: 1 / 0)
+        patch.setattr("dedup.layers.semantic.electing.find_members", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(spark, job)
     run(spark, job)
