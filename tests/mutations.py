@@ -829,7 +829,7 @@ MUTATIONS = (
         "copies-in-crowds",
         "Of copies of a text and a vector one stays, whichever pairs the cap leaves out.",
         "layers/semantic/semantic.py",
-        "digests if dropped else None",
+        "engine.select(read, *DIGESTS) if dropped else None",
         "None",
         ("layers/test_semantic.py::test_of_many_copies_one_stays_whichever_the_order_puts_first",),
     ),

@@ -44,8 +44,9 @@ def elect(
     decided
         The columns DECIDED of MEMBERS.
     edges
-        EDGES, with those of each document that goes and the one kept for it.
+        EDGES; where pairs were left out also those of each document that goes and the one kept for it.
     elected
+        Counts of the election.
     """
     schema, links, known, copies = election.voters(engine.id_type), engine.select(edges, *PAIR), edges, None
     if digests is not None:

@@ -295,11 +295,11 @@ class SemanticLayer(Layer):
         told = engine.tally(compared)
         settled = settle(engine, compared, told["rows"])
         edges = settled if earlier is None else earlier.leave(engine, settled, documents)
-        digests = engine.select(read, *DIGESTS)
-        if earlier is not None:
+        digests = engine.select(read, *DIGESTS) if dropped else None
+        if digests is not None and earlier is not None:
             digests = engine.join(digests, earlier.gone, "doc_id", how="anti")
         setting = self._set_election(threshold.cosine, has_earlier=earlier is not None)
-        decided, edges, elected = elect(engine, setting, listed, edges, digests if dropped else None)
+        decided, edges, elected = elect(engine, setting, listed, edges, digests)
         schema = arrow.removals(engine.id_type)
         removals, kept = (
             engine.map(decided, partial(_to_removals, schema=schema, kept=kept), schema) for kept in (False, True)
